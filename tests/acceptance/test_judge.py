@@ -69,7 +69,7 @@ def test_answers_are_compared_in_a_random_order_and_in_the_opposite_one(answered
 def test_a_judge_that_gives_no_score_leaves_the_answer_out(answered, played):
     played.by = lambda request: "I like it."
     report = gm.score("k7f2", "judge", journal=answered, policy=gm.Policy(retry=gm.Retry(attempts=1)))
-    assert (report.scores[0].left_out, report.scores[0].headline) == (3, None)
+    assert (report.scores[0].left_out, report.scores[0].headline) == ({"scorer_failed": 3}, None)
 
 
 def test_a_judge_needs_a_rubric_that_exists_and_a_model(answered, played):

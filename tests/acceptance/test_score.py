@@ -90,8 +90,9 @@ def test_answers_and_targets_are_found_in_the_fields_that_are_named(store):
     gm.batch(lambda item: {"found": {"n": 3}, "more": 1}, items, run_id="k7f2", journal=store)
     report = gm.score("k7f2", "exact", answer="found.n", target="right.value", journal=store)
     assert headline(report) == 0.5
+    assert headline(gm.score("k7f2", "exact", journal=store)) == 0.5  # the fields are those of the earlier pass
     report = gm.score("k7f2", "exact", answer="finding", target="right.value", journal=store)
-    assert report.scores[0].left_out == 2
+    assert report.scores[0].left_out == {"scorer_failed": 2}
     assert "'finding'" in report.passes[0].errors[0].error.message
     assert "--answer" in report.passes[0].errors[0].error.message
 
@@ -103,7 +104,7 @@ def test_a_failed_item_is_no_wrong_answer_and_makes_the_figure_incomplete(store)
         return solve(item)
 
     found = scored(store, fail).scores[0]
-    assert (found.left_out, found.items, found.is_complete) == (1, 9, False)
+    assert (found.left_out, found.items, found.is_complete) == ({"infrastructure": 1}, 9, False)
     assert str(found).endswith("incomplete")
 
 
@@ -119,7 +120,7 @@ def test_what_a_model_did_not_answer_is_wrong_under_its_own_name(store):
 
     found = scored(store, refuse).scores[0]
     assert found.outcomes == {"correct": 3, "wrong": 2, "no_answer": 1} | dict.fromkeys(causes.values(), 1)
-    assert (found.headline.value, found.left_out, found.is_complete) == (0.3, 0, True)
+    assert (found.headline.value, found.left_out, found.is_complete) == (0.3, {}, True)
 
 
 def test_a_scorer_that_fails_leaves_the_answer_out_until_it_is_retried(store):
@@ -130,9 +131,17 @@ def test_a_scorer_that_fails_leaves_the_answer_out_until_it_is_retried(store):
             raise gm.Permanent("no grader today")
         return True
 
-    assert scored(store, scorers=grade).scores[0].left_out == 10
+    report = scored(store, scorers=grade)
+    assert report.scores[0].left_out == {"scorer_failed": 10}
+    assert "no grader today" in "\n".join(report.score_lines())
     broken[0] = False
     assert headline(gm.retry("k7f2+grade", graph=grade, journal=store)) == 1.0
+
+
+def test_what_a_grader_cannot_decide_is_wrong_and_the_figure_shows_the_upper_bound(store):
+    report = scored(store, scorers=lambda target: gm.Score(value={"1": None, "2": 0}.get(target, 1)))
+    assert report.scores[0].outcomes == {"correct": 8, "wrong": 1, "undecided": 1}
+    assert str(report.scores[0]) == "pass@1 0.800 [0.490, 0.943], at most 0.900"
 
 
 def test_a_scorer_takes_what_it_declares(store):
@@ -295,6 +304,11 @@ def test_intervals_are_over_clusters_if_they_are_named(store):
     clustered = gm.score("k7f2", "numeric", cluster="source", journal=store).scores[0].headline
     assert (plain.value, clustered.value) == (0.5, 0.5)
     assert clustered.high - clustered.low > plain.high - plain.low
+
+
+def test_a_run_is_deleted_with_its_passes(project):
+    assert "3 runs deleted" in answered(project, "runs", "delete", "k7f2")
+    assert answered(project, "runs", "--json") == '{"runs":[],"older":0}\n'
 
 
 # -- answers that are asked for again

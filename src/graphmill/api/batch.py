@@ -116,6 +116,10 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     require_fields(function, items)
     policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
     judges = find_scorers(scorers)
+    for judge in judges:
+        _ = (
+            judge.fingerprint
+        )  # reads what it needs, such as the judge's rubric and model: before the batch, not after it
     if judges and run_id is None and journal is None:
         raise UsageError("scorers need a recorded batch; pass run_id or journal")
     if answers and run_id is None:

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from graphmill.api.batch import BatchHooks, require_known, score_run
 from graphmill.api.recording import JournalRef, open_briefly
 from graphmill.api.rehearsal import scoring_as
-from graphmill.api.score_plan import fields_of_pass, graph_of_pass, plan_pass
+from graphmill.api.score_plan import graph_of_pass, plan_pass
 from graphmill.core.errors import UsageError
 from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Policy
@@ -49,7 +49,7 @@ async def ascore(  # noqa: PLR0913  one parameter per choice
     found = find_scorers(scorers)
     if not found:
         raise UsageError("name a scorer, such as gm.score(run_id, 'math')")
-    fields = ScoredFields(answer=answer, target=target)
+    fields = None if answer is None and target is None else ScoredFields(answer=answer, target=target)
     with open_briefly(journal) as opened:
         run = run_id if isinstance(run_id, RunRecord) else opened.archive.find(run_id)
         with scoring_as(run):
@@ -76,12 +76,9 @@ async def score_again(
     **hooks: Unpack[BatchHooks],
 ) -> Report:
     """Resume a scoring pass: score what has no score yet, or has changed. ``graph`` is the scorer, if it is passed."""
-    fields = fields_of_pass(run)
     return await ascore(
         run.manifest["of"],
         graph_of_pass(run, graph).scorer,
-        answer=fields.answer,
-        target=fields.target,
         journal=journal,
         policy=policy,
         concurrency=concurrency,

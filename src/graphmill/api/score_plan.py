@@ -45,11 +45,12 @@ def plan_pass(
     *,
     policy: Policy | None = None,
     concurrency: int | None = None,
-    fields: ScoredFields = USUAL_FIELDS,
+    fields: ScoredFields | None = None,
 ) -> PassPlan:
     """Plan to score a run: a new pass, or the one of this name again, which then scores only what has changed.
 
-    Without a concurrency it is the scorer's own, else the policy's.
+    Without a concurrency it is the scorer's own, else the policy's. Without ``fields`` they are those of the earlier pass,
+    else the usual ones.
     """
     if is_pass(run):
         raise UsageError(f"run {run.id} is a scoring pass itself; score run {run.manifest['of']}")
@@ -59,12 +60,14 @@ def plan_pass(
         rules = replace(rules, concurrency=concurrency or scorer.concurrency or rules.slots)
 
     def begin(opened: Journal) -> Recorder:
-        results = ResultsToScore(opened.archive, run, graph, fields)
+        earlier = opened.find(pass_id(run.id, scorer.name))
+        places = fields or (USUAL_FIELDS if earlier is None else fields_of_pass(earlier))
+        results = ResultsToScore(opened.archive, run, graph, places)
         return opened.begin(
             RecordingPlan(
                 items=results,
                 identify=results.identify,
-                manifest=_manifest(run, graph, policy=rules, fields=fields),
+                manifest=_manifest(run, graph, policy=rules, fields=places),
                 run_id=pass_id(run.id, scorer.name),
                 total=results.count(),
                 on_change="invalidate",

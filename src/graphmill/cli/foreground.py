@@ -192,7 +192,8 @@ class Foreground:
 
     def idle_lines(self, report: Report, error: GraphmillError | None) -> list[str]:
         """Say that there was nothing to do, if so."""
-        if report.done_now or report.stopped is not None or error is not None:
+        scored_now = any(scoring.done_now for scoring in report.passes)
+        if report.done_now or scored_now or report.stopped is not None or error is not None:
             return []
         if self.if_empty and not report.statistics.done:
             return [self.if_empty]
@@ -211,7 +212,12 @@ class Foreground:
         with self._open_store() as store:
             run = report.stored.run if isinstance(report.stored, StoredResults) else None
             run = run or store.archive.find(report.run_id)
-            return next_lines(view_of(store.archive, run), is_written=is_written)
+            lines = next_lines(view_of(store.archive, run), is_written=is_written)
+            for scoring in report.passes:
+                if scoring.run_id is not None and (scoring.is_failure or not scoring.is_complete):
+                    found = store.archive.find(scoring.run_id)
+                    lines += next_lines(view_of(store.archive, found), is_written=True)
+            return lines
 
     @contextmanager
     def _open_store(self) -> Iterator[Store]:

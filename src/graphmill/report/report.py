@@ -126,8 +126,12 @@ class Report:
         return [*group_lines(first), *more_lines(self._failed - sum(group.count for group in first))]
 
     def score_lines(self) -> list[str]:
-        """Show the figures of each scorer, and what was wrong with the other answers."""
-        return score_lines(self.scores)
+        """Show the figures of each scorer, what was wrong with the other answers, and where a scorer failed."""
+        lines = score_lines(self.scores)
+        for scoring in self.passes:
+            if scoring.stopped is not None or scoring.errors:
+                lines += [f"run {scoring.run_id}: {scoring.closing_line()}", *scoring.error_lines()]
+        return lines
 
     def waiting_lines(self) -> list[str]:
         """Show the questions of the first five items that wait for an answer."""

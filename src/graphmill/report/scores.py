@@ -17,11 +17,12 @@ from graphmill.journal.store import Archive
 from graphmill.report.text import align_columns, count_text, one_line
 from graphmill.report.usage import usage_lines
 from graphmill.scoring.figures import ACCEPTED, TRUTH, Figure, RaterAgreement, ScoredSample, ScoreFigures, figures_of
-from graphmill.scoring.score import INFRASTRUCTURE, Score
+from graphmill.scoring.score import INFRASTRUCTURE, LEFT_OUT, SCORER_FAILED, Score
 from graphmill.scoring.score_pass import SCORED, ScoredFields, is_score_of
 
 _RESAMPLED = "resampled"
 _AGENTS = ("verifier", "judge")
+_WHY_LEFT_OUT = {INFRASTRUCTURE: "the infrastructure failed", SCORER_FAILED: "the scorer failed"}
 _VALUE_CHARS = 40
 _MOST_LISTED = 10_000
 
@@ -86,7 +87,7 @@ def score_in(result: Result) -> Score:
     if result.error is None and isinstance(result.output, Mapping):
         return msgspec.convert(result.output, Score)
     why = "" if result.error is None else f"the scorer failed: {result.error.message}"
-    return Score(value=None, explanation=why, metadata={"outcome": INFRASTRUCTURE})
+    return Score(value=None, explanation=why, metadata={"outcome": SCORER_FAILED})
 
 
 def with_scores(archive: Archive, run: RunRecord, entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -184,10 +185,17 @@ def _sample(
         outcome=score.outcome,
         answer=score.answer if result.sample else None,  # only needed to count votes
         fields=fields,
-        cluster=str(cluster[0]) if cluster else None,
+        cluster=_cluster(result, cluster),
         ratings=_ratings(result, {other: each for other, each in found.items() if other != name}),
         confidence=_share(_in_output(result, "confidence")),
     )
+
+
+def _cluster(result: Result, found: tuple[Any, ...]) -> str | None:
+    """Return what an item depends on, if that is asked for; without a value it is alone."""
+    if not found:
+        return None
+    return f"item {result.item_id}" if found[0] is None else f"value {found[0]}"
 
 
 def _ratings(result: Result, others: Mapping[str, Score]) -> dict[str, bool]:
@@ -199,7 +207,7 @@ def _ratings(result: Result, others: Mapping[str, Score]) -> dict[str, bool]:
     if judged is not None:
         found[_AGENTS[1]] = judged >= ACCEPTED
     for name, score in others.items():
-        if score.outcome != INFRASTRUCTURE:
+        if score.outcome not in LEFT_OUT:
             found[f"scorer {name}"] = (score.value or 0.0) >= ACCEPTED
     return found
 
@@ -283,8 +291,7 @@ def _group(figure: Figure) -> tuple[str, str]:
 
 def _counts(figures: ScoreFigures) -> str:
     parts = [f"{count:,} {name}" for name, count in figures.outcomes.items()]
-    if figures.left_out:
-        parts.append(f"{figures.left_out:,} left out: the infrastructure failed")
+    parts += [f"{count:,} left out: {_WHY_LEFT_OUT[name]}" for name, count in figures.left_out.items()]
     if figures.missing:
         parts.append(f"{figures.missing:,} not scored")
     if figures.resampled:

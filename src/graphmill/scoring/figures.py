@@ -14,7 +14,7 @@ import msgspec
 
 from graphmill.core.json import canonical
 from graphmill.core.usage import Usage
-from graphmill.scoring.score import CORRECT, INFRASTRUCTURE, UNDECIDED, WRONG
+from graphmill.scoring.score import CORRECT, LEFT_OUT, UNDECIDED, WRONG
 from graphmill.scoring.statistics import (
     Agreement,
     Calibration,
@@ -53,7 +53,7 @@ class ScoredSample(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def is_left_out(self) -> bool:
         """Whether it says nothing about the answer."""
-        return self.outcome == INFRASTRUCTURE
+        return self.outcome in LEFT_OUT
 
     @property
     def is_right(self) -> bool:
@@ -102,7 +102,8 @@ class ScoreFigures:
 
     ``headline`` is pass@1: the share of right answers or, with several samples, its mean over items; ``mean`` where scores
     are not only 0 and 1. It is None if nothing was scored. What the grader could not decide counts as wrong there, and as
-    right in ``upper``. ``outcomes`` counts answers by name, ``left_out`` those without a score: the infrastructure failed.
+    right in ``upper``. ``outcomes`` counts answers by name, ``left_out`` those without a score: the infrastructure or the
+    scorer failed.
     ``missing`` are those that have no score yet, or an old one; ``resampled`` those that were answered again because the
     first answer was refused, cut or unfitting.
 
@@ -116,7 +117,7 @@ class ScoreFigures:
     items: int
     samples: int
     outcomes: Mapping[str, int]
-    left_out: int
+    left_out: Mapping[str, int]
     missing: int = 0
     resampled: int = 0
     headline: Figure | None
@@ -130,7 +131,7 @@ class ScoreFigures:
     @property
     def is_complete(self) -> bool:
         """Whether nearly all items have a score."""
-        lost = self.left_out + self.missing
+        lost = sum(self.left_out.values()) + self.missing
         return lost <= MOST_LEFT_OUT * (lost + sum(self.outcomes.values()))
 
     def __str__(self) -> str:
@@ -166,7 +167,7 @@ def figures_of(
         resampled += sum(sample.is_resampled for sample in item)
         if scored := tuple(sample for sample in item if not sample.is_left_out):
             items.append(scored)
-    left_out = outcomes.pop(INFRASTRUCTURE, 0)
+    left_out = {name: outcomes.pop(name) for name in sorted(LEFT_OUT) if outcomes[name]}
     return ScoreFigures(
         scorer=scorer,
         run_id=run_id,
@@ -178,9 +179,9 @@ def figures_of(
         resampled=resampled,
         headline=_headline(items) if items else None,
         upper=_upper(items) if outcomes[UNDECIDED] else None,
-        figures=list(_of_samples(items)),
-        groups=list(_groups(items, by)),
-        agreements=list(_agreements(items)),
+        figures=tuple(_of_samples(items)),
+        groups=tuple(_groups(items, by)),
+        agreements=tuple(_agreements(items)),
         calibration=_calibration(items),
         usage=usage,
     )

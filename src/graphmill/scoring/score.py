@@ -12,6 +12,8 @@ from graphmill.core.errors import UsageError
 CORRECT, WRONG, UNDECIDED, NO_ANSWER = "correct", "wrong", "undecided", "no_answer"
 GRADED = "graded"  # neither quite right nor quite wrong
 INFRASTRUCTURE = "infrastructure"  # the item failed before it had an answer: neither right nor wrong
+SCORER_FAILED = "scorer_failed"
+LEFT_OUT = frozenset({INFRASTRUCTURE, SCORER_FAILED})
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
