@@ -4,6 +4,10 @@ import os
 import signal
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)  # a busy machine is no fault
+settings.load_profile("untimed")
 
 os.environ["LANGSMITH_TRACING"] = "false"  # LangGraph would tell a server of what the tests run
 

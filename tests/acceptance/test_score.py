@@ -197,7 +197,7 @@ def test_a_pass_that_is_killed_is_resumed_and_scores_nothing_twice_but_what_was_
     (tmp_path / "kill").unlink()
     out = answered(tmp_path, "resume", "k7f2+grade", PYTHONPATH=str(tmp_path))
     assert "pass@1 1.000" in out
-    assert len((tmp_path / "calls").read_text()) == 11
+    assert 11 <= len((tmp_path / "calls").read_text()) <= 12  # what ran, and what was not yet committed
 
 
 def test_the_command_scores_a_run_by_the_start_of_its_id(tmp_path):
