@@ -16,7 +16,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from graphmill.core.errors import SandboxError
+from graphmill.core.errors import SandboxError, message_of
 from graphmill.sandbox.sandbox import INSIDE
 
 _OLDEST = (0, 8)  # the first with --disable-userns
@@ -24,6 +24,7 @@ _SCRATCH_BYTES = 64 << 20
 _NOBODY = 65534
 _MOUNTED_INSIDE = "/opt/graphmill/sandbox/inside"
 _HELPER = "/opt/bubblewrap"
+_COMMANDS = "/opt/bin"
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/lib32", "/sbin", "/nix/store", "/etc/ld.so.cache", "/etc/alternatives")
 _AS_NOBODY = f"""\
 import os, sys
@@ -61,9 +62,12 @@ class Bubblewrap:
 
     def start(self, connection: socket.socket, stderr: int) -> subprocess.Popen[bytes]:
         """Start one supervisor."""
-        return subprocess.Popen(  # noqa: S603
-            self._command(), stdin=connection.fileno(), stdout=subprocess.DEVNULL, stderr=stderr, env={}, cwd="/"
-        )
+        try:
+            return subprocess.Popen(  # noqa: S603
+                self._command(), stdin=connection.fileno(), stdout=subprocess.DEVNULL, stderr=stderr, env={}, cwd="/"
+            )
+        except OSError as error:
+            raise SandboxError(f"the sandbox cannot be started: {message_of(error)}") from error
 
     def _command(self) -> list[str]:
         if os.geteuid() != 0:
@@ -126,16 +130,19 @@ def _sandbox(inside: Path = INSIDE) -> list[str]:
 
 def _system() -> list[str]:
     """Return the options for what programs need of the system and the interpreter, each where it is."""
-    options: list[str] = []
+    options = ["--perms", "0755", "--dir", "/opt", "--perms", "0755", "--dir", _COMMANDS]
     for name in _SYSTEM:
         path = Path(name)
         if path.is_symlink():
             options += ["--symlink", str(path.readlink()), name]
         elif path.exists():
             options += _bind(path, path)
-    for prefix in dict.fromkeys((Path(sys.base_prefix), Path(_python()).parents[1])):
-        if not prefix.is_relative_to("/usr") and not prefix.is_relative_to("/nix/store"):
-            options += _bind(prefix, prefix)
+    python, prefix = Path(_python()), Path(sys.base_prefix)
+    for path in (python, prefix / "lib", prefix / "lib64"):
+        if path.exists() and not path.is_relative_to("/usr") and not path.is_relative_to("/nix/store"):
+            options += _bind(path, path)
+    for name in ("python", "python3"):
+        options += ["--symlink", str(python), f"{_COMMANDS}/{name}"]
     return options
 
 

@@ -11,6 +11,7 @@ import struct
 import subprocess
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -32,7 +33,7 @@ _START_S = 60.0
 _SPARE_S = 30.0  # that a supervisor may be late on a busy machine
 _MEMORY_TICK_S = 0.25
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp/program", "LANG": "C.UTF-8"}  # noqa: S108
+_ENVIRONMENT = {"PATH": "/opt/bin:/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp/program", "LANG": "C.UTF-8"}  # noqa: S108
 
 
 class SandboxPool:
@@ -51,6 +52,8 @@ class SandboxPool:
         self._places = asyncio.Semaphore(self._workers)
         self._is_tested = False
         self._testing = asyncio.Lock()
+        # A sandbox is killed when the thread ends that started it, and the thread of an event loop may end before this pool.
+        self._starter = ThreadPoolExecutor(1, "graphmill-sandbox")
 
     async def open(self) -> None:
         """Start a sandbox and test that it holds; SandboxError says what is missing or open."""
@@ -58,7 +61,7 @@ class SandboxPool:
         async with self._testing:
             if self._is_tested:
                 return
-            worker = await SandboxWorker.start(self._sandbox)
+            worker = await SandboxWorker.start(self._sandbox, self._starter)
             self._busy.add(worker)
             try:
                 outcome = await worker.ask(SandboxProgram(code=SELF_TEST), None, SandboxLimits())
@@ -95,7 +98,7 @@ class SandboxPool:
                 if error.limit:
                     return _ended_by(error)
             try:  # ended by its program, or by somebody else: a second time tells
-                return await self._run(*given)
+                return await self._run(*given, in_new=True)
             except _WorkerEndedError as error:
                 return _ended_by(error)
 
@@ -104,9 +107,12 @@ class SandboxPool:
         for worker in (*self._idle, *self._busy):
             worker.close()
         self._idle.clear()
+        self._starter.shutdown(wait=False)
 
-    async def _run(self, program: SandboxProgram, tests: SandboxTests | None, limits: SandboxLimits) -> SandboxOutcome:
-        worker = await self._take_worker()
+    async def _run(
+        self, program: SandboxProgram, tests: SandboxTests | None, limits: SandboxLimits, *, in_new: bool = False
+    ) -> SandboxOutcome:
+        worker = await self._take_worker(in_new=in_new)
         self._busy.add(worker)
         try:
             outcome = await worker.ask(program, tests, limits)
@@ -118,14 +124,14 @@ class SandboxPool:
         self._idle.append(worker)
         return outcome
 
-    async def _take_worker(self) -> SandboxWorker:
+    async def _take_worker(self, *, in_new: bool) -> SandboxWorker:
         while self._idle:
             worker = self._idle.pop()
-            if worker.is_alive():
+            if worker.is_alive() and not in_new:
                 return worker
             worker.close()
         try:
-            return await SandboxWorker.start(self._sandbox)
+            return await SandboxWorker.start(self._sandbox, self._starter)
         except SandboxError as error:
             raise Unavailable(str(error)) from error
 
@@ -157,15 +163,16 @@ class SandboxWorker:
         self._limit = ""
 
     @classmethod
-    async def start(cls, sandbox: Sandbox) -> SandboxWorker:
-        """Start one; SandboxError says why it does not start."""
+    async def start(cls, sandbox: Sandbox, starter: ThreadPoolExecutor) -> SandboxWorker:
+        """Start one, in a thread that lives as long as it may; SandboxError says why it does not start."""
+        loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         with theirs, TemporaryFile(buffering=0) as stderr:
             try:
-                process = sandbox.start(theirs, stderr.fileno())
-            except OSError as error:
+                process = await loop.run_in_executor(starter, sandbox.start, theirs, stderr.fileno())
+            except BaseException:
                 ours.close()
-                raise SandboxError(f"the sandbox cannot be started: {error}") from error
+                raise
             theirs.close()
             ours.settimeout(0)
             worker = cls(process, ours)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import os
-import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from graphmill.core.errors import Permanent, SandboxError, Unavailable
 from graphmill.core.problem import Problem
+from graphmill.sandbox.extract import extract_program
 from graphmill.sandbox.pool import SandboxPool
 from graphmill.sandbox.sandbox import (
     DEFAULT,
@@ -26,10 +25,6 @@ from graphmill.scoring.score import CORRECT, WRONG, Score
 
 _MOST_TESTS_SHOWN = 200
 _MOST_CHARACTERS = 2_000
-_FENCE = re.compile(
-    r"^[ \t]*(?:```+|~~~+)[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*(?:```+|~~~+)[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
-)
-_PYTHON = ("python", "py", "python3")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +121,8 @@ def read_problem(problem: Any, field: str | None = None) -> _CodeProblem:
         Permanent: It has none.
 
     """
+    if isinstance(problem, Mapping) and isinstance(problem.get("problem"), Problem):  # a row of a trainer's columns
+        problem = problem["problem"]
     if isinstance(problem, Problem):
         problem = problem.to_json()
     if not isinstance(problem, Mapping):
@@ -138,8 +135,8 @@ def read_problem(problem: Any, field: str | None = None) -> _CodeProblem:
         return _own_tests(fields, field, entry_point)
     if fields.get("cases"):
         return _CodeProblem(cases=tuple(_case(each) for each in fields["cases"]))
-    if isinstance(fields.get("test"), str) and entry_point and isinstance(fields.get("prompt"), str):
-        prompt = fields["prompt"]
+    if isinstance(fields.get("test"), str) and entry_point:
+        prompt = fields["prompt"] if isinstance(fields.get("prompt"), str) else ""
         tests = SandboxTests(tests=(fields["test"],), entry_point=entry_point, prelude=prompt)
         return _CodeProblem(tests=tests, prompt=prompt)
     listed = fields.get("tests") or fields.get("test_list")
@@ -189,49 +186,6 @@ def _entry_point(test: str, reference: Any) -> str | None:
     except (SyntaxError, ValueError, RecursionError):
         return None
     return next((name for name in calls if name in defined), None)
-
-
-# -- the program in an answer
-
-
-def extract_program(answer: str, entry_point: str | None = None, prompt: str = "") -> str:
-    """Return the program that an answer has: in the last fitting code block, or all of it; joined to the prompt it goes on with."""
-    text = answer.replace("\r\n", "\n").rpartition("</think>")[2]
-    blocks = [
-        (language.lower(), textwrap.dedent(code) if entry_point else code) for language, code in _FENCE.findall(text)
-    ]
-    defines = None
-    if entry_point is not None:
-        name = re.escape(entry_point)
-        defines = re.compile(rf"^(?:(?:async\s+def|def|class)\s+{name}\b|{name}\s*=)", re.MULTILINE)
-    code = _choose(blocks, defines) if blocks else text.strip("\n")
-    if not prompt or not code.strip():
-        return code
-    if defines is not None and defines.search(code):
-        return f"{prompt}\n\n{code}"  # what the prompt imports and defines before it
-    return prompt.rstrip("\n") + "\n" + _as_body(code)
-
-
-def _choose(blocks: Sequence[tuple[str, str]], defines: re.Pattern[str] | None) -> str:
-    if defines is not None:
-        fitting = [code for _, code in blocks if defines.search(code)]
-        if fitting:
-            return fitting[-1]
-    python = [code for language, code in blocks if language in _PYTHON]
-    return python[-1] if python else blocks[-1][1]
-
-
-def _as_body(code: str) -> str:
-    """Indent what goes on with a function, of which models leave out the first line's indentation, or all."""
-    lines = [line for line in code.split("\n") if line.strip()]
-    first, *others = [len(line) - len(line.lstrip()) for line in lines]
-    if first:
-        return code
-    least = min(others, default=0)
-    opens_block = lines[0].rstrip().endswith(":") and others and others[0] == least
-    if least and not opens_block:
-        return " " * least + code.lstrip("\n")
-    return textwrap.indent(code, "    ")
 
 
 # -- judging

@@ -1,0 +1,52 @@
+"""The program in a model's answer: without what is written around it, and joined to the prompt that it goes on with."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+_FENCE = re.compile(
+    r"^[ \t]*(?:```+|~~~+)[ \t]*([\w+-]*)[^\n]*\n(.*?)(?:^[ \t]*(?:```+|~~~+)[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
+_PYTHON = ("python", "py", "python3")
+
+
+def extract_program(answer: str, entry_point: str | None = None, prompt: str = "") -> str:
+    """Return the program that an answer has: in the last fitting code block, or all of it; joined to the prompt it goes on with."""
+    text = answer.replace("\r\n", "\n").rpartition("</think>")[2]
+    blocks = [
+        (language.lower(), textwrap.dedent(code) if entry_point else code) for language, code in _FENCE.findall(text)
+    ]
+    defines = None
+    if entry_point is not None:
+        name = re.escape(entry_point)
+        defines = re.compile(rf"^(?:(?:async\s+def|def|class)\s+{name}\b|{name}\s*=)", re.MULTILINE)
+    code = _choose(blocks, defines) if blocks else text.strip("\n")
+    if not prompt or not code.strip():
+        return code
+    if defines is not None and defines.search(code):
+        return f"{prompt}\n\n{code}"  # what the prompt imports and defines before it
+    return prompt.rstrip("\n") + "\n" + _as_body(code)
+
+
+def _choose(blocks: Sequence[tuple[str, str]], defines: re.Pattern[str] | None) -> str:
+    if defines is not None:
+        fitting = [code for _, code in blocks if defines.search(code)]
+        if fitting:
+            return fitting[-1]
+    python = [code for language, code in blocks if language in _PYTHON]
+    return python[-1] if python else blocks[-1][1]
+
+
+def _as_body(code: str) -> str:
+    """Indent what goes on with a function, of which models leave out the first line's indentation, or all."""
+    lines = [line for line in code.split("\n") if line.strip()]
+    first, *others = [len(line) - len(line.lstrip()) for line in lines]
+    if first:
+        return code
+    least = min(others, default=0)
+    opens_block = lines[0].rstrip().endswith(":") and others and others[0] == least
+    if least and not opens_block:
+        return " " * least + code.lstrip("\n")
+    return textwrap.indent(code, "    ")
