@@ -12,7 +12,7 @@ _HOMES = {
     "api.run_reader": "RunReader open_run",
     "api": "abatch aresume aretry arun ascore batch resume retry run score stream",
     "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError InternalError JournalError"
-    " OwnedError Permanent SourceError StepError Throttled Transient Unavailable UnknownRunError UsageError WorkflowError",
+    " OwnedError Permanent SandboxError SourceError StepError Throttled Transient Unavailable UnknownRunError UsageError WorkflowError",
     "core.job": "Job",
     "core.problem": "Problem",
     "core.result": "Failure Kind Result Status StopReason",

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import sys
 import threading
 
 import psutil
@@ -10,6 +11,7 @@ import pytest
 from graphmill.sandbox import pool as sandbox_pool
 from graphmill.scoring.scorer import make_scorer
 from support.hostile_programs import PROGRAMS
+from support.remains import nothing_left
 
 PROBLEM = {
     "entry_point": "double",
@@ -17,12 +19,15 @@ PROBLEM = {
 }
 RIGHT = "def double(x): return x + x"
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no sandbox elsewhere")
+
 
 @pytest.fixture(scope="module")
 def scorer():
-    made = make_scorer("code", None, cpu_s=1, wall_s=3, memory_mb=256)
-    yield made.call
-    asyncio.run(made.close())
+    with nothing_left():
+        made = make_scorer("code", None, cpu_s=1, wall_s=3, memory_mb=256)
+        yield made.call
+        asyncio.run(made.close())
 
 
 @pytest.fixture(scope="module")

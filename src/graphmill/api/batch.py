@@ -122,6 +122,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
         )  # reads what it needs, such as the judge's rubric and model: before the batch, not after it
     if judges and run_id is None and journal is None:
         raise UsageError("scorers need a recorded batch; pass run_id or journal")
+    for scorer in judges:  # before the batch, which may be long and dear
+        await scorer.try_out()
     if answers and run_id is None:
         raise UsageError("answers need the run_id of the run whose items wait for them")
     with rehearsing(rehearse):
@@ -188,6 +190,7 @@ async def score_run(
     passes = []
     for plan in plans:
         try:
+            await plan.graph.scorer.open()
             passes.append(
                 await execute(plan.graph, [], plan.policy, plan.recording, **hooks | {"sinks": (), "deliver": None})
             )

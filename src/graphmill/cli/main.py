@@ -22,6 +22,7 @@ from graphmill.core.errors import (
     ExportError,
     JournalError,
     OwnedError,
+    SandboxError,
     SourceError,
     UnknownRunError,
     UsageError,
@@ -99,6 +100,7 @@ _EXIT_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (JournalError, ExitCode.OUTPUT),
     (ExportError, ExitCode.OUTPUT),
     (OSError, ExitCode.OUTPUT),
+    (SandboxError, ExitCode.SERVICE),
     (OwnedError, ExitCode.OWNED),
 )
 

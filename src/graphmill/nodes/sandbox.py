@@ -71,15 +71,12 @@ class SandboxNode(NodeType[SandboxParams]):
     }
     untemplated = frozenset({"outputs", "cpu_s", "wall_s", "memory_mb"})
     example = """\
-- id: solve
-  type: llm
-  params: {model: openai/gpt-5, prompt: "Write a Python program that sums the column n of data.csv: ${question}"}
 - id: run
   type: sandbox
   params: {code: "${solve.response}", files: {data.csv: "${table}"}, outputs: [result.json]}
 - id: count
   type: sandbox
-  params: {command: [wc, -l, data.csv], files: {data.csv: "${table}"}}
+  params: {command: [grep, -c, "${run.stdout}", data.csv], files: {data.csv: "${table}"}}
 """
 
     def check(self, params: Mapping[str, Any], site: Site) -> None:

@@ -27,7 +27,7 @@ def extract_program(answer: str, entry_point: str | None = None, prompt: str = "
         return code
     if defines is not None and defines.search(code):
         return f"{prompt}\n\n{code}"  # what the prompt imports and defines before it
-    return prompt.rstrip("\n") + "\n" + _as_body(code)
+    return prompt.rstrip("\n") + "\n" + _as_body(code, prompt)
 
 
 def _choose(blocks: Sequence[tuple[str, str]], defines: re.Pattern[str] | None) -> str:
@@ -39,14 +39,19 @@ def _choose(blocks: Sequence[tuple[str, str]], defines: re.Pattern[str] | None) 
     return python[-1] if python else blocks[-1][1]
 
 
-def _as_body(code: str) -> str:
-    """Indent what goes on with a function, of which models leave out the first line's indentation, or all."""
+def _as_body(code: str, prompt: str) -> str:
+    """Indent what goes on with a function as its prompt is; models leave out the first line's indentation, or all."""
+    wanted = _indentation(prompt.rstrip().rpartition("\n")[2])
     lines = [line for line in code.split("\n") if line.strip()]
-    first, *others = [len(line) - len(line.lstrip()) for line in lines]
-    if first:
+    first, *others = map(_indentation, lines)
+    if first == wanted:
         return code
     least = min(others, default=0)
     opens_block = lines[0].rstrip().endswith(":") and others and others[0] == least
-    if least and not opens_block:
-        return " " * least + code.lstrip("\n")
-    return textwrap.indent(code, "    ")
+    if not first and least and not opens_block:
+        code = " " * least + code.lstrip("\n")
+    return textwrap.indent(textwrap.dedent(code), " " * wanted)
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -31,6 +31,7 @@ from graphmill.sandbox.self_test import SELF_TEST
 _HEADER = struct.Struct(">I")
 _START_S = 60.0
 _SPARE_S = 30.0  # that a supervisor may be late on a busy machine
+_END_S = 10.0
 _MEMORY_TICK_S = 0.25
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _ENVIRONMENT = {"PATH": "/opt/bin:/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp/program", "LANG": "C.UTF-8"}  # noqa: S108
@@ -66,12 +67,12 @@ class SandboxPool:
             try:
                 outcome = await worker.ask(SandboxProgram(code=SELF_TEST), None, SandboxLimits())
             except _WorkerEndedError as error:
-                worker.close()
+                worker.end()
                 raise SandboxError(f"the sandbox ended in its self-test: {error}") from None
             finally:
                 self._busy.discard(worker)
             if outcome.status != 0 or outcome.stdout != b"closed\n":
-                worker.close()
+                worker.end()
                 found = (outcome.stderr or outcome.stdout).decode(errors="replace").strip()[-500:]
                 raise SandboxError(f"the sandbox does not hold, so nothing is run in it: {found}")
             self._idle.append(worker)
@@ -105,9 +106,9 @@ class SandboxPool:
     async def close(self) -> None:
         """End all sandboxes, and what runs in them."""
         for worker in (*self._idle, *self._busy):
-            worker.close()
+            worker.end()
         self._idle.clear()
-        self._starter.shutdown(wait=False)
+        await asyncio.to_thread(self._starter.shutdown)  # when all have ended
 
     async def _run(
         self, program: SandboxProgram, tests: SandboxTests | None, limits: SandboxLimits, *, in_new: bool = False
@@ -117,7 +118,7 @@ class SandboxPool:
         try:
             outcome = await worker.ask(program, tests, limits)
         except BaseException:
-            worker.close()
+            worker.end()
             raise
         finally:
             self._busy.discard(worker)
@@ -129,7 +130,7 @@ class SandboxPool:
             worker = self._idle.pop()
             if worker.is_alive() and not in_new:
                 return worker
-            worker.close()
+            worker.end()
         try:
             return await SandboxWorker.start(self._sandbox, self._starter)
         except SandboxError as error:
@@ -157,10 +158,14 @@ def _ended_by(error: _WorkerEndedError) -> SandboxOutcome:
 class SandboxWorker:
     """One warm sandbox, and the connection to its supervisor."""
 
-    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], connection: socket.socket, starter: ThreadPoolExecutor
+    ) -> None:
         self._process = process
+        self._starter = starter
         self._connection = connection
         self._limit = ""
+        self._has_ended = False
 
     @classmethod
     async def start(cls, sandbox: Sandbox, starter: ThreadPoolExecutor) -> SandboxWorker:
@@ -175,17 +180,17 @@ class SandboxWorker:
                 raise
             theirs.close()
             ours.settimeout(0)
-            worker = cls(process, ours)
+            worker = cls(process, ours, starter)
             try:
                 async with asyncio.timeout(_START_S):
                     await worker._receive()
             except (_WorkerEndedError, TimeoutError) as error:
-                worker.close()
+                worker.end()
                 stderr.seek(0)
                 said = stderr.read(2000).decode(errors="replace").strip() or str(error)
                 raise SandboxError(f"the sandbox does not start: {said}{_remedy(said)}") from None
             except BaseException:
-                worker.close()
+                worker.end()
                 raise
         return worker
 
@@ -211,20 +216,37 @@ class SandboxWorker:
         return self._process.poll() is None
 
     def end_for(self, limit: str) -> None:
-        """Kill it because its program exceeds this limit."""
+        """End it because its program exceeds this limit."""
         self._limit = limit
-        self._process.kill()
+        self._disconnect()
 
     @property
     def pid(self) -> int:
         """The process outside of the sandbox."""
         return self._process.pid
 
-    def close(self) -> None:
-        """Kill it, with everything in it."""
-        self._connection.close()
-        self._process.kill()
-        self._process.wait()
+    def end(self) -> None:
+        """End it, with everything in it.
+
+        The supervisor ends when nobody is connected to it. To kill the process outside is not enough: a sandbox that root
+        started belongs to another user, whom what is left of that process may not signal.
+        """
+        if not self._has_ended:
+            self._has_ended = True
+            self._disconnect()
+            self._connection.close()
+            self._starter.submit(self._wait)
+
+    def _disconnect(self) -> None:
+        with suppress(OSError):  # it has ended
+            self._connection.shutdown(socket.SHUT_RDWR)
+
+    def _wait(self) -> None:
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
     async def _send(self, message: Any) -> None:
         data = json.dumps(message).encode()

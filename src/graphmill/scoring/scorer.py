@@ -21,6 +21,7 @@ that parameter. Attributes that it may have:
     version       changes when the same answer may get another score; it is recorded, and a change scores all items again
     concurrency   how many items are scored at a time; default: the cores for a plain scorer, the policy's for an async one
     packages      other packages whose versions are recorded
+    open          ``async def open(self)``, called before the first item; raises what makes scoring impossible
     close         ``async def close(self)``, see below
 
 Worker processes belong to the scorer. It starts them when it is first called, not when it is made: a scorer is made for every
@@ -101,6 +102,19 @@ class Scorer:
     def given(self, available: Mapping[str, Any]) -> dict[str, Any]:
         """Pick what it takes."""
         return {name: available[name] for name in self.takes}
+
+    async def open(self) -> None:
+        """Get it ready; raises what makes scoring impossible, such as a sandbox that is missing."""
+        opener = getattr(self.call, "open", None)
+        if opener is not None and inspect.isawaitable(opening := opener()):
+            await opening
+
+    async def try_out(self) -> None:
+        """Open it and close it again."""
+        try:
+            await self.open()
+        finally:
+            await self.close()
 
     async def close(self) -> None:
         """Close what it holds."""

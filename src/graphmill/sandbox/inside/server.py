@@ -43,6 +43,8 @@ _MOST_OUTPUT_FACTOR = 200  # a program that writes this many times what is kept 
 
 def main() -> None:
     """Run programs until the standard input ends."""
+    if os.getpid() != 1:  # after each program all other processes are killed
+        sys.exit("the supervisor must be the first process of a process namespace of its own")
     os.environ.clear()
     signal.signal(
         signal.SIGINT, signal.SIG_DFL
@@ -73,6 +75,7 @@ class _Run:
 
     def __init__(self, job: dict[str, Any], jobs: socket.socket, null: int) -> None:
         self._job, self._limits = job, job["limits"]
+        self._jobs = jobs
         self._outputs = {
             "stdout": _Captured(self._limits["output_bytes"]),
             "stderr": _Captured(self._limits["output_bytes"]),
@@ -168,12 +171,15 @@ class _Run:
         waited_for = os.pidfd_open(self._program if self._tests is None else self._tests)
         poll = select.poll()
         poll.register(waited_for, select.POLLIN)
+        poll.register(self._jobs, select.POLLRDHUP)
         sources = {each.reader: each for each in (*self._outputs.values(), self._report)}
         for reader in sources:
             poll.register(reader, select.POLLIN)
         try:
             while not self._limit:
                 ready = [number for number, _ in poll.poll(_TICK_S * 1000)]
+                if self._jobs.fileno() in ready:
+                    os._exit(0)  # whoever asked has ended, and with this process the whole sandbox ends
                 for number in ready:
                     if number in sources and not sources[number].read():
                         poll.unregister(number)

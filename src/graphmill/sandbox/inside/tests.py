@@ -11,7 +11,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 from graphmill.sandbox.inside.remote import Peer
@@ -80,6 +80,9 @@ def _run_units(
         return
     for unit in units:
         outcome, text = _run_unit(unit, namespace, peer)
+        if outcome == "broken":
+            tell(broken=text)
+            return
         if unit.counts or outcome != "passed":
             tell(test=unit.source[:_MOST_CHARACTERS], outcome=outcome, text=text[:_MOST_CHARACTERS])
         if peer.has_ended:
@@ -127,6 +130,10 @@ def _run_unit(unit: Unit, namespace: dict[str, Any], peer: Peer) -> tuple[str, s
         unit.run(namespace)
     except ConnectionEndedError:
         return "exited", "the program ended"
+    except ImportError as error:
+        if not unit.counts and not getattr(error, "is_from_program", False):
+            return "broken", f"{error}; the sandbox has the standard library only"
+        return _outcome_of(error), _text_of(error)
     except BaseException as error:  # noqa: BLE001  a failed test
         return _outcome_of(error), _text_of(error)
     if peer.has_ended:  # whatever the test makes of that
@@ -154,13 +161,16 @@ def _text_of(error: BaseException) -> str:
 
 
 def _units(tree: ast.Module, source: str, entry_point: str | None) -> Iterator[Unit]:
+    asserting = {
+        node.name for node in tree.body if isinstance(node, ast.FunctionDef) and _contains(node, ast.Assert | ast.Raise)
+    }
     for statement in tree.body:
         body = _body_of_check(statement) if entry_point else None
         if body is not None:
             for each in body:
                 yield _unit(each, source)
         elif not (entry_point and _calls_check(statement)):
-            yield from _units_of(statement, source)
+            yield from _units_of(statement, source, asserting)
 
 
 def _body_of_check(statement: ast.stmt) -> list[ast.stmt] | None:
@@ -169,9 +179,13 @@ def _body_of_check(statement: ast.stmt) -> list[ast.stmt] | None:
         return None
     if [each.arg for each in statement.args.args] != ["candidate"]:
         return None
-    if any(isinstance(node, ast.Return | ast.Yield | ast.Nonlocal | ast.Global) for node in ast.walk(statement)):
+    if _contains(statement, ast.Return | ast.Yield | ast.Nonlocal | ast.Global):
         return None
     return statement.body
+
+
+def _contains(tree: ast.AST, kind: Any) -> bool:
+    return any(isinstance(node, kind) for node in ast.walk(tree))
 
 
 def _calls_check(statement: ast.stmt) -> bool:
@@ -183,8 +197,8 @@ def _calls_check(statement: ast.stmt) -> bool:
     )
 
 
-def _units_of(statement: ast.stmt, source: str) -> Iterator[Unit]:
-    yield _unit(statement, source)
+def _units_of(statement: ast.stmt, source: str, asserting: set[str]) -> Iterator[Unit]:
+    yield _unit(statement, source, asserting)
     if isinstance(statement, ast.FunctionDef) and statement.name.startswith("test") and not statement.args.args:
         yield Unit(statement.name, lambda names: names[statement.name](), counts=True)
     if isinstance(statement, ast.FunctionDef) and statement.name == "check":
@@ -199,12 +213,14 @@ def _unit_of_method(kind: str, method: str) -> Unit:
     return Unit(f"{kind}.{method}", lambda names: names[kind](method).debug(), counts=True)
 
 
-def _unit(statement: ast.stmt, source: str) -> Unit:
+def _unit(statement: ast.stmt, source: str, asserting: Collection[str] = ()) -> Unit:
+    """Return a statement as a test, if it asserts something or calls a function of the tests that does, or as preparation."""
     text = ast.get_source_segment(source, statement) or ast.unparse(statement)
     if isinstance(statement, ast.Assert):
         return Unit(text, _assertion(statement), counts=True)
     is_definition = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    counts = not is_definition and any(isinstance(node, ast.Assert) for node in ast.walk(statement))
+    calls = any(isinstance(node, ast.Name) and node.id in asserting for node in ast.walk(statement))
+    counts = not is_definition and (calls or _contains(statement, ast.Assert))
     code = _compiled(ast.Module([statement], []))
     return Unit(text, lambda names: exec(code, names), counts)  # noqa: S102
 
