@@ -167,6 +167,25 @@ class TestRuns:
         assert report.is_rehearsal
         assert report.notes == (f"{tmp_path / 'rules.yaml'}:1:9: this rule never matched",)
 
+    def test_one_by_a_function_is_resumed_by_its_program(self, debate):
+        def agent(request):
+            return {"passed": True, "score": 1} if request.schema else "yes"
+
+        gm.batch(debate, PROBLEMS[:1], rehearse=agent, run_id="r")
+        with pytest.raises(gm.UsageError, match="rehearse=function"):
+            gm.resume("r", items=PROBLEMS[:2])
+        report = gm.batch(debate, PROBLEMS[:2], rehearse=agent, run_id="r")
+        assert report.summary() == "2/2 items succeeded (rehearsal)"
+
+    def test_the_shipped_pipeline_runs_without_a_model(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        write_items(tmp_path, PROBLEMS[:2])
+        out = answered(tmp_path, "batch", "solve-verify-judge", "--source", "items.jsonl", "--rehearse", "--json")
+        assert json.loads(out)["summary"] == "2/2 items succeeded (rehearsal)"
+
+    def test_a_run_that_calls_no_model_of_ours_says_so(self):
+        assert "nothing was rehearsed" in gm.batch(len, ["a"], rehearse=True).notes[0]
+
 
 class TestMistakes:
     """What is wrong is said before the first item, with its place."""

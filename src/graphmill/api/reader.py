@@ -77,7 +77,7 @@ class ResultReader:
         if self._stored is not None and self._run.id is not None and not isinstance(self.error, JournalError):
             report = self._stored(self._run.id).complete(report)
         if report.stopped is None and report.is_complete and report.done_now == report.statistics.done:
-            return replace(report, notes=tuple(self.notes))
+            return replace(report, notes=(*self.notes, *_notes(report)))
         return report
 
     async def _finish_once_cancelled(self, work: Callable[[], Any]) -> None:
@@ -149,3 +149,10 @@ def _guarded(act: Callable[..., None], *args: Any, **kwargs: Any) -> None:
         raise
     except Exception as error:
         raise ExportError(f"a sink failed: {describe_error(error)}") from error
+
+
+def _notes(report: Report) -> list[str]:
+    """Say that a rehearsal had nothing to answer: whatever called a model did so by itself."""
+    if not report.is_rehearsal or report.statistics.usage or not report.done_now:
+        return []
+    return ["nothing was rehearsed: no llm node and no gm.complete called a model"]

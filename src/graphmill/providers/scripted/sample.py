@@ -9,7 +9,7 @@ _MAX_LEVELS = 20
 
 
 def sample_value(schema: Any, root: Any = None, *, levels: int = _MAX_LEVELS) -> Any:
-    """Return a value for a schema, as far as types, enums and bounds determine it."""
+    """Return a value for a schema, as far as types, enums and bounds determine it; a ``pattern`` is not followed."""
     if root is None:
         root = schema
     if not isinstance(schema, Mapping) or not levels:
@@ -19,15 +19,23 @@ def sample_value(schema: Any, root: Any = None, *, levels: int = _MAX_LEVELS) ->
             return schema[name]
     if schema.get("enum"):
         return schema["enum"][0]
-    if isinstance(way := schema.get("$ref"), str):
-        return sample_value(_found(root, way), root, levels=levels - 1)
-    for name in ("anyOf", "oneOf", "allOf"):
-        if schema.get(name):
-            return sample_value(schema[name][0], root, levels=levels - 1)
+    other = _other_schema(schema, root)
+    if other is not None:
+        return sample_value(other, root, levels=levels - 1)
     kind = schema.get("type", "object" if "properties" in schema else "string")
     if isinstance(kind, list) and kind:
         kind = kind[0]
     return _MAKERS.get(kind, _nothing)(schema, root, levels - 1)
+
+
+def _other_schema(schema: Mapping[str, Any], root: Any) -> Any:
+    """Return the schema that stands for this one: what it refers to, its parts as one, or its first choice."""
+    if isinstance(way := schema.get("$ref"), str):
+        return _found(root, way) or {"type": "null"}
+    if schema.get("allOf"):
+        return _merged(schema, root)
+    choices = schema.get("anyOf") or schema.get("oneOf")
+    return choices[0] if choices else None
 
 
 def _found(root: Any, way: str) -> Any:
@@ -36,12 +44,25 @@ def _found(root: Any, way: str) -> Any:
     return root
 
 
+def _merged(schema: Mapping[str, Any], root: Any) -> dict[str, Any]:
+    """Merge the parts of ``allOf`` into the schema."""
+    merged: dict[str, Any] = {name: value for name, value in schema.items() if name != "allOf"}
+    for part in schema["allOf"]:
+        found = _found(root, part["$ref"]) if isinstance(part, Mapping) and isinstance(part.get("$ref"), str) else part
+        if isinstance(found, Mapping):
+            properties = {**merged.get("properties", {}), **found.get("properties", {})}
+            merged |= {**found, "properties": properties} if properties else found
+    return merged
+
+
 def _object(schema: Mapping[str, Any], root: Any, levels: int) -> Any:
     return {name: sample_value(each, root, levels=levels) for name, each in schema.get("properties", {}).items()}
 
 
 def _array(schema: Mapping[str, Any], root: Any, levels: int) -> Any:
-    return [sample_value(schema.get("items"), root, levels=levels) for _ in range(max(1, schema.get("minItems", 1)))]
+    first = [sample_value(each, root, levels=levels) for each in schema.get("prefixItems", ())]
+    missing = max(0 if first or schema.get("maxItems") == 0 else 1, schema.get("minItems", 0) - len(first))
+    return [*first, *(sample_value(schema.get("items"), root, levels=levels) for _ in range(missing))]
 
 
 def _text(schema: Mapping[str, Any], root: Any, levels: int) -> Any:
@@ -51,7 +72,24 @@ def _text(schema: Mapping[str, Any], root: Any, levels: int) -> Any:
 
 def _number(schema: Mapping[str, Any], root: Any, levels: int) -> Any:
     del root, levels
-    return schema.get("minimum", min(0, schema.get("maximum", 0)))
+    low, high = (schema.get(name, schema.get(f"exclusive{name.title()}")) for name in ("minimum", "maximum"))
+    step = schema.get("multipleOf", 1)
+    candidates = [low, 0, high]
+    candidates += [(low // step + 1) * step] if low is not None else []
+    candidates += [(high // step - 1) * step] if high is not None else []
+    candidates += [(low + high) / 2] if low is not None and high is not None else []
+    return next((value for value in candidates if value is not None and _fits(value, schema)), low or 0)
+
+
+def _fits(value: float, schema: Mapping[str, Any]) -> bool:
+    """Whether a number is within the bounds of its schema."""
+    return (
+        schema.get("minimum", value) <= value <= schema.get("maximum", value)
+        and ("exclusiveMinimum" not in schema or value > schema["exclusiveMinimum"])
+        and ("exclusiveMaximum" not in schema or value < schema["exclusiveMaximum"])
+        and (schema.get("type") != "integer" or value == int(value))
+        and value % schema.get("multipleOf", value or 1) == 0
+    )
 
 
 def _truth(schema: Mapping[str, Any], root: Any, levels: int) -> Any:
