@@ -272,11 +272,13 @@ def test_any_dataset_is_read_by_its_place_with_config_split_and_revision(hub):
 
 def test_without_a_card_files_tell_their_split_by_their_names(hub):
     hub.add("me/plain", {"dev.jsonl": "1\n", "data/train-00000.jsonl": "2\n", "notes.txt": "x"})
-    hub.add("me/one", {"everything.json": "[3]"})
+    hub.add("me/one", {"everything.json": "[3]", "dataset_infos.json": "{}"})
+    hub.add("me/twice", {"test.jsonl": "4\n", "data/test-0.parquet": parquet([{"n": 4}]), "stats/test.json": "[1]"})
     hub.add("me/none", {"data.py": "x"})
     assert list(gm.source("hf:me/plain")) == [1]  # validation before train, where there is no test
     assert list(gm.source("hf:me/plain?split=train")) == [2]
     assert list(gm.source("hf:me/one")) == [3]
+    assert list(gm.source("hf:me/twice")) == [{"n": 4}]
     with pytest.raises(gm.UsageError, match=r"no Parquet, JSON, CSV or YAML files.*refs/convert/parquet"):
         list(gm.source("hf:me/none"))
 
@@ -289,6 +291,8 @@ def test_a_gated_a_vanished_and_a_changed_dataset_are_one_clear_error(hub):
     hub.add("Idavidrein/gpqa", {"gpqa_diamond/train.csv": "a\n1\n"})
     with pytest.raises(gm.UsageError, match=r"gpqa is gated: accept its terms at http.*hf auth login.*HF_TOKEN"):
         list(gm.source("gpqa"))
+    with pytest.raises((gm.UsageError, gm.SourceError), match="gpqa is gated"):
+        list(gm.source("gpqa", limit=2))
     with pytest.raises(gm.UsageError, match=r"no dataset openai/gsm8k, or it is private: check the name at http"):
         list(gm.source("gsm8k"))
     hub.add("HuggingFaceH4/MATH-500", {"test.jsonl": '{"problem": "p"}\n'})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
+
+from yaml import YAMLError
 
 from graphmill.core.errors import SourceError, UsageError, message_of
 from graphmill.core.suggest import suggestion
@@ -24,6 +27,8 @@ _FORM = "hf:org/name@revision?config=…&split=…"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LEAST_BLOCK, _MOST_BLOCK = 2**16, 5 * 2**20
 _ROW_BYTES = 2**10  # of which a streamed block is made for the rows that are wanted
+# What other tools put beside the rows.
+_NO_ROWS = ("dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json", "config.json")
 _USUAL_SPLITS = ("test", "validation", "train")
 _SPLIT_WORDS = {
     "train": ("train", "training"),
@@ -80,7 +85,7 @@ def look_up(place: HubPlace) -> HubPlace:
         names = [each.rfilename for each in info.siblings or ()]
         card: dict[str, Any] = {}
         if "README.md" in names:
-            card = hub.metadata_load(_downloaded(hub, found, "README.md")) or {}
+            card = _card(hub, found)
     configs = card.get("configs")
     files: list[str] = []
     for config in place.configs:
@@ -123,6 +128,15 @@ def _opened_stream(place: HubPlace, file: str, block: int) -> Iterator[io.Buffer
         remote = system.open(f"datasets/{place.repository}@{place.revision}/{file}", cache_type="none")
         with io.BufferedReader(remote, buffer_size=block) as stream:
             yield stream
+
+
+def _card(hub: Any, place: HubPlace) -> dict[str, Any]:
+    """Return the data at the top of the dataset's card."""
+    path = _downloaded(hub, place, "README.md")
+    try:
+        return hub.metadata_load(path) or {}
+    except (ValueError, YAMLError) as error:
+        raise SourceError(f"the card of dataset {place.repository} cannot be read: {error}", position=0) from error
 
 
 def _downloaded(hub: Any, place: HubPlace, file: str) -> str:
@@ -256,12 +270,17 @@ def _declared_splits(config: Mapping[str, Any], names: Sequence[str]) -> dict[st
 
 
 def _matches(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern.removeprefix("./"))
+    pattern = pattern.removeprefix("./")
+    return fnmatchcase(name, pattern) or fnmatchcase(name, pattern.replace("**/", ""))
 
 
 def _guessed_splits(names: Sequence[str]) -> dict[str, list[str]]:
+    """Take the files of the most frequent format, since others hold the same rows or none."""
+    rows = [name for name in names if name.rpartition("/")[2] not in _NO_ROWS]
+    formats = Counter(map(_format, rows))
+    usual = max(formats, key=lambda name: (formats[name], name == "parquet"), default="")
     splits: dict[str, list[str]] = {}
-    for name in names:
+    for name in (name for name in rows if _format(name) == usual):
         words = re.split(r"[^a-z]+", name.lower())
         split = next((split for split, known in _SPLIT_WORDS.items() if set(known) & set(words)), "")
         splits.setdefault(split, []).append(name)

@@ -66,7 +66,7 @@ class NamedDataset:
 
 def _math(row: Row) -> Problem:
     return Problem(
-        id=_content_id("math", row["problem"]),
+        id=_content_id("math", row["problem"], row["solution"]),
         problem=row["problem"],
         ground_truth=last_boxed(row["solution"]),
         metadata={"level": _level(row["level"]), "subject": row["type"], "solution": row["solution"]},
@@ -87,7 +87,7 @@ def _math500(row: Row) -> Problem:
 def _gsm8k(row: Row) -> Problem:
     solution, _, answer = row["answer"].rpartition("####")
     return Problem(
-        id=_content_id("gsm8k", row["question"]),
+        id=_content_id("gsm8k", row["question"], row["answer"]),
         problem=row["question"],
         ground_truth=answer.strip().replace(",", ""),
         metadata={"solution": re.sub(r"<<.*?>>", "", solution).strip()},
@@ -154,8 +154,10 @@ def _gpqa(row: Row) -> Problem:
     )
 
 
-def _content_id(name: str, text: str) -> str:
-    return f"{name}/{blake2b(text.encode(errors='surrogatepass'), digest_size=6).hexdigest()}"
+def _content_id(name: str, problem: str, solution: str) -> str:
+    """Make the id of a problem that has none; a few problems occur twice, with different solutions."""
+    text = f"{problem}\n{solution}".encode(errors="surrogatepass")
+    return f"{name}/{blake2b(text, digest_size=6).hexdigest()}"
 
 
 def _level(level: Any) -> Any:

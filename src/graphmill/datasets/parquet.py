@@ -43,7 +43,7 @@ class ParquetWriter:
         self._library = pyarrow_parquet()
         self._stream = stream
         self._waiting = WaitingRows()
-        self._kinds: dict[str, set[type]] = {}
+        self._kinds: dict[str, set[str]] = {}
 
     def write(self, row: Row) -> None:
         """Take a row."""
@@ -66,19 +66,21 @@ class ParquetWriter:
         self._waiting.close()
 
 
-def _kind(value: Any) -> type:
-    """Return the type of a value; of an integer that no column of integers holds that of a text."""
-    kind = type(value)
-    return str if kind is int and not -(2**63) <= value < 2**63 else kind
+def _kind(value: Any) -> str:
+    """Name the type of a value. A wide integer is none as a floating-point number, a huge one is none of 64 bits."""
+    kind = type(value).__name__
+    if kind != "int" or abs(value) <= 2**53:
+        return kind
+    return "wide" if -(2**63) <= value < 2**63 else "huge"
 
 
-def _column_type(kinds: set[type]) -> str:
-    found = kinds - {type(None)}
-    if found == {bool}:
+def _column_type(kinds: set[str]) -> str:
+    found = kinds - {"NoneType"}
+    if found == {"bool"}:
         return "bool_"
-    if found == {int}:
+    if found and found <= {"int", "wide"}:
         return "int64"
-    if found and found <= {int, float}:
+    if found and found <= {"int", "float"}:
         return "float64"
     return "string"
 

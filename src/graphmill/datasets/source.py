@@ -89,12 +89,12 @@ class Source:
     skips_bad_rows: bool = False
     bad_rows: list[str] = field(default_factory=list)
     bad_count: int = 0
-    _held: list[Any] = field(default_factory=list)
-    _held_state: Any = None
+    _held: list[Any] | None = None
+    _held_state: Any = None  # of the origin, when it was decided what to hold
 
     def __iter__(self) -> Iterator[Any]:
-        if self._hold():
-            yield from map(deepcopy, self._held)  # who gets an item may change it
+        if (held := self._hold()) is not None:
+            yield from map(deepcopy, held)  # who gets an item may change it
         else:
             with closing(self._selected()) as items:
                 yield from items
@@ -126,8 +126,8 @@ class Source:
 
     def count(self) -> int | None:
         """Count the items; None if that is not possible or takes long."""
-        if self._hold():
-            return len(self._held)
+        if (held := self._hold()) is not None:
+            return len(held)
         if not self.selection.is_by_place or not self.origin.is_stored:
             return None
         rows = self._count_rows()
@@ -145,24 +145,22 @@ class Source:
             total += counted
         return total
 
-    def _hold(self) -> bool:
+    def _hold(self) -> list[Any] | None:
         """Read the items and hold them, if they are few and reading them again means a download or a search."""
         if self.selection.is_by_place and not self.origin.is_remote:
-            return False
+            return None
         state = self.origin.state()
-        if state is None:
-            return False
-        if state == self._held_state:
-            return True
+        if state is None or state == self._held_state:
+            return self._held
         most = self.selection.most
         if most is None:
             most = self._count_rows()
-        if most is None or most > _MOST_HELD:
-            return False
-        with closing(self._selected()) as items:
-            self._held = list(items)
+        self._held = None
+        if most is not None and most <= _MOST_HELD:
+            with closing(self._selected()) as items:
+                self._held = list(items)
         self._held_state = state
-        return True
+        return self._held
 
     def _selected(self) -> Generator[Any, None, None]:
         with closing(self._items()) as items:

@@ -413,14 +413,41 @@ def test_a_column_that_no_row_has_is_refused_and_there_is_no_file(tmp_path):
 
 def test_a_column_of_parquet_has_the_type_of_all_its_values_and_else_json_text(tmp_path):
     outputs = [
-        {"int": 1, "float": 1, "bool": True, "mixed": 1, "deep": [1], "big": 2**70, "text": "a"},
-        {"int": 2, "float": 2.5, "bool": None, "mixed": "x", "deep": {"b": None}, "big": 1, "text": "\ud800"},
+        {"int": 1, "float": 1, "bool": True, "mixed": 1, "deep": [1], "big": 2**70, "wide": 2**60, "text": "a"},
+        {
+            "int": 2,
+            "float": 2.5,
+            "bool": None,
+            "mixed": "x",
+            "deep": {"b": None},
+            "big": 1,
+            "wide": 0.5,
+            "text": "\ud800",
+        },
     ]
     report_of(*outputs).export(tmp_path / "out.parquet")
     first, second = rows_of(tmp_path / "out.parquet")
     found = [{name: row[f"output.{name}"] for name in outputs[0]} for row in (first, second)]
     assert found == [
-        {"int": 1, "float": 1.0, "bool": True, "mixed": "1", "deep": "[1]", "big": str(2**70), "text": "a"},
-        {"int": 2, "float": 2.5, "bool": None, "mixed": "x", "deep": '{"b":null}', "big": "1", "text": "\\ud800"},
+        {
+            "int": 1,
+            "float": 1.0,
+            "bool": True,
+            "mixed": "1",
+            "deep": "[1]",
+            "big": str(2**70),
+            "wide": str(2**60),
+            "text": "a",
+        },
+        {
+            "int": 2,
+            "float": 2.5,
+            "bool": None,
+            "mixed": "x",
+            "deep": '{"b":null}',
+            "big": "1",
+            "wide": "0.5",
+            "text": "\\ud800",
+        },
     ]
     assert (first["attempts"], type(first["duration_s"]), first["error"]) == (1, float, None)
