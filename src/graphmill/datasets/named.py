@@ -184,9 +184,9 @@ def last_boxed(text: str) -> str | None:
 
 
 def _entry_point(code: str, test: str) -> str:
-    """Return the function of the reference code that the test calls, or else the last one."""
-    names: list[str] = re.findall(r"^\s*def\s+(\w+)", code, re.MULTILINE)
-    called = [name for name in names if re.search(rf"\b{name}\s*\(", test)]
+    """Return the function of the reference code that the test calls first, or else the last one."""
+    names: list[str] = re.findall(r"^def\s+(\w+)", code, re.MULTILINE)
+    called = [found for found in re.findall(r"\b(\w+)\s*\(", test) if found in names]
     return next(iter([*called, *reversed(names)]), "")
 
 
