@@ -335,7 +335,7 @@ def _hub_errors(place: HubPlace) -> Iterator[None]:
     except errors.RepositoryNotFoundError as error:
         raise UsageError(
             f"the hub has no dataset {place.repository}, or it is private: check the name at {address}; for a private "
-            "one log in with `hf auth login` or set HF_TOKEN"
+            "one log in with `hf auth login` or set HF_TOKEN. Another copy can be read with hf:org/name and --map"
         ) from error
     except (errors.HTTPError, errors.EntryNotFoundError, OSError) as error:
         raise SourceError(
