@@ -66,7 +66,7 @@ def test_such_a_run_can_be_resumed_and_retried_without_its_prompt(project):
     code, out, _ = run(project, "resume", "r")
     assert (code, "every item already has a result" in out) == (3, True)
     (project / "s.yaml").write_text("rules: []\n")
-    assert run(project, "retry", "r", "-o", "out.jsonl")[0] == 0
+    assert run(project, "retry", "r", "--resample", "-o", "out.jsonl")[0] == 0
     assert outputs(project) == {"a": {"response": "tea"}, "b": {"response": "bad"}}
 
 

@@ -49,6 +49,10 @@ def debate(tmp_path, monkeypatch):
     return write_workflow(tmp_path, DEBATE, "debate.yaml")
 
 
+def ask_model(item):
+    return gm.complete("openai/gpt-5-mini", item).text
+
+
 def write_rules(folder, text=RULES, name="rules.yaml"):
     (folder / name).write_text(text)
     return name
@@ -176,6 +180,12 @@ class TestRuns:
             gm.resume("r", items=PROBLEMS[:2])
         report = gm.batch(debate, PROBLEMS[:2], rehearse=agent, run_id="r")
         assert report.summary() == "2/2 items succeeded (rehearsal)"
+
+    def test_it_costs_nothing_whatever_the_model_costs(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "graphmill.yaml").write_text("prices: {openai/gpt-5-mini: {input: 1000, output: 1000}}")
+        usage = gm.batch(ask_model, ["x"], rehearse=True).statistics.usage["rehearsal/openai/gpt-5-mini"]
+        assert (usage.requests, usage.unpriced, usage.cost_nano) == (1, 0, 0)
 
     def test_the_shipped_pipeline_runs_without_a_model(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

@@ -34,6 +34,7 @@ class Rehearsal:
             model=target.model if target.name == NAME else target.lane,
             provider=provider,
             setting=ProviderSetting(protocol=PROTOCOL, address=address or None),
+            own_prices=(),
         )
 
 
