@@ -33,6 +33,7 @@ from graphmill.core.json import require_json
 from graphmill.core.result import Result
 from graphmill.core.suggest import suggestion
 from graphmill.datasets.sink import Sink
+from graphmill.datasets.source import Source
 from graphmill.engine.admission import known_length
 from graphmill.engine.attempts.processes.importable import require_importable
 from graphmill.engine.bridge import blocking, say_if_interrupted
@@ -109,7 +110,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     there. A batch that is cancelled, for example by Ctrl-C, still commits its sinks.
     """
     require_known(abatch, hooks)
-    await asyncio.to_thread(prepare_items, items, run_id=run_id, journal=journal)
+    if isinstance(items, Source):
+        await asyncio.to_thread(prepare_items, items, run_id=run_id, journal=journal)
     require_id(items, id_field)
     require_samples(samples)
     function = function_of(graph)

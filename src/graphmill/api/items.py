@@ -36,10 +36,8 @@ def id_rule(items: Any, id_field: str | None) -> Callable[[Any, int], str | None
     return partial(own_id, id_field=id_field)
 
 
-def prepare_items(items: Any, *, run_id: str | None, journal: Journal | str | Path | None) -> None:
-    """Ask the hub for what a dataset needs; of a run that exists already, at the commit that it reads. Blocks."""
-    if not isinstance(items, Source) or not items.origin.is_remote:
-        return
+def prepare_items(items: Source, *, run_id: str | None, journal: Journal | str | Path | None) -> None:
+    """Do what takes a source long; a dataset is read at the commit of the run, if that exists already. Blocks."""
     if run_id is not None and isinstance(items.origin, HubDataset):
         former = _former_source(run_id, journal)
         if former is not None:

@@ -68,7 +68,8 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     series = items
     if items is None:
         series = source_of(run)
-    await asyncio.to_thread(prepare_items, series, run_id=None, journal=None)
+    if isinstance(series, Source):
+        await asyncio.to_thread(prepare_items, series, run_id=None, journal=None)
     with rehearsing_as(run):
         if graph is None:
             graph = graph_of(run)

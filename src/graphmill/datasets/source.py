@@ -120,9 +120,8 @@ class Source:
         return note
 
     def prepare(self) -> None:
-        """Ask the hub now for what later steps need: the revision, and the items if they are few. Blocks."""
-        if self.origin.is_remote:
-            self._hold()
+        """Do now what takes long: ask the hub for the revision, and choose the items if they are few. Blocks."""
+        self._hold()
 
     def count(self) -> int | None:
         """Count the items; None if that is not possible or takes long."""

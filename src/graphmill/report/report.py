@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -178,12 +178,20 @@ class Report:
         """Write the results to a sink, all or nothing."""
         write_all(self.results(status=status, where=where), target, complete=self.stopped is None and self.is_complete)
 
-    def export(self, path: str | Path, *, status: str | None = None, where: Where | None = None) -> Path:
+    def export(
+        self,
+        path: str | Path,
+        *,
+        status: str | None = None,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Path:
         """Write the results to a .jsonl, .json, .csv or .parquet file and return its path; after an error there is no file.
 
-        The results of a run that ended early go to ``name.partial.ext`` and never replace complete ones.
+        The results of a run that ended early go to ``name.partial.ext`` and never replace complete ones. ``columns`` are
+        as for ``gm.sink``.
         """
-        target = sink(path)
+        target = sink(path, columns=columns)
         self.stream(target, status=status, where=where)
         return getattr(target, "written", None) or Path(path)
 

@@ -387,7 +387,7 @@ def test_only_the_columns_that_are_asked_for_are_written_in_their_order(tmp_path
         lambda item: {"label": item["text"].upper(), "id": 7}, [{"id": "a", "text": "x", "more": {"n": 1}}]
     )
     columns = ["label", "input.text", "id", "more.n", "label"]
-    report.stream(gm.sink(tmp_path / f"out.{suffix}", columns=columns))
+    report.export(tmp_path / f"out.{suffix}", columns=columns)
     (row,) = rows_of(tmp_path / f"out.{suffix}")
     assert {name: str(value) for name, value in row.items()} == {
         "label": "X",
