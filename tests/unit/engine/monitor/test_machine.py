@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from collections import namedtuple
@@ -5,7 +6,7 @@ from collections import namedtuple
 import psutil
 import pytest
 
-from graphmill.engine.monitor.machine import Machine
+from graphmill.engine.monitor.machine import Machine, usable_cores
 
 Times = namedtuple("Times", "user nice system idle iowait guest")
 Memory = namedtuple("Memory", "total available")
@@ -69,6 +70,16 @@ def test_this_machine_has_sane_figures():
     assert first.cpu == 0.0
     assert 0 < first.memory <= 1
     assert 0 <= second.cpu <= 1
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"), [("max 100000", 5), ("200000 100000", 2), ("50000 100000", 1), ("900000 100000", 5)]
+)
+def test_as_many_cores_can_be_used_as_the_scheduler_and_every_quota_allow(tree, monkeypatch, quota, cores):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(5)), raising=False)
+    tree.write_membership("0::/a.slice/b.service\n")
+    tree.cpu("a.slice", quota=quota, usage_us=0)
+    assert usable_cores(tree.root, tree.proc) == cores
 
 
 def test_without_control_groups_the_system_is_what_counts(tmp_path, system):
