@@ -91,9 +91,9 @@ def test_what_a_program_writes_is_shown_cut_to_size(scorer):
     ("problem", "said"),
     [
         ({"problem": "no tests"}, "has no tests"),
-        ({"tests": ["assert f(1) =="]}, "not valid: SyntaxError"),
+        ({"tests": ["assert f(1) =="]}, "cannot be run: SyntaxError"),
         ({"tests": ["f(1)"]}, "assert nothing"),
-        ({"tests": ["import numpy\nassert f(1) == 2"]}, "numpy"),
+        ({"tests": ["import numpy\nassert f(1) == 2"]}, "packages=true"),
         ({"cases": ["1 2"]}, "input and output"),
         ("text", "must be an object"),
     ],
@@ -101,6 +101,18 @@ def test_what_a_program_writes_is_shown_cut_to_size(scorer):
 def test_a_problem_without_valid_tests_is_no_wrong_answer(problem, said, scorer):
     with pytest.raises(gm.Permanent, match=said):
         score(scorer, "def f(x): return 2 * x", problem)
+
+
+def test_installed_packages_are_used_on_request():
+    made = make_scorer("code", None, packages=True, memory_mb=1024)
+    problem = {"tests": ["import numpy as np", "assert np.allclose(f([1, 2]), [2, 4])"], "entry_point": "f"}
+    try:
+        found = asyncio.run(
+            made.call(answer="import numpy\ndef f(x): return list(2.0 * numpy.array(x))", problem=problem)
+        )
+        assert found.outcome == "correct", found
+    finally:
+        asyncio.run(made.close())
 
 
 def test_tests_of_a_named_field_are_used():
@@ -168,8 +180,8 @@ class OpenSandbox(Bubblewrap):
         super().__init__()
         self.hole = hole
 
-    def _command(self):
-        command = super()._command()
+    def _command(self, packages):
+        command = super()._command(packages)
         at = command.index("--new-session")
         return [*command[:at], *self.hole, *command[at:]]
 

@@ -15,9 +15,14 @@ from support.remains import nothing_left
 
 PROBLEM = {
     "entry_point": "double",
-    "tests": ["assert double(2) == 4", "assert abs(double(2.5) - 5) < 1e-9", "assert 5 in [double(2.5)]"],
+    "tests": [
+        "assert double(2) == 4",
+        "assert abs(double(2.5) - 5) < 1e-9",
+        "assert 5 in [double(2.5)]",
+        "assert math.isclose(double(7.5), 15)",
+    ],
 }
-RIGHT = "def double(x): return x + x"
+RIGHT = "import math\ndef double(x): return x + x"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no sandbox elsewhere")
 

@@ -110,6 +110,14 @@ def double(x): return x
 """,
         {EXITED, WRONG},
     ),
+    "changes_a_module_that_tests_take_from_it": (
+        """
+import math
+math.isclose = lambda *a, **k: True
+def double(x): return 0 if x == 7.5 else 2 * x
+""",
+        {WRONG},
+    ),
     "patches_the_harness": (
         """
 import sys
@@ -244,6 +252,23 @@ def double(x):
     time.sleep(100)
 """,
         {MEMORY, TIMEOUT},
+    ),
+    "takes_memory_that_outlives_it": (
+        """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.shmget(0, 1 << 30, 0o1600) != -1 or libc.msgget(0, 0o1600) != -1: raise SystemExit("taken")
+raise MemoryError
+""",
+        {MEMORY},
+    ),
+    "takes_memory_as_files": (
+        """
+import os
+def double(x):
+    while True: os.write(os.memfd_create("held"), bytes(1 << 20))
+""",
+        {EXCEPTION},
     ),
     "forks_without_end": (
         """

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,7 +39,7 @@ import sys
 sys.path.append({str(Path(_MOUNTED_INSIDE).parents[2])!r})
 from graphmill.sandbox.inside.server import main
 sys.path.pop()
-main()
+main(sys.argv[1:])
 """
 _INSTALL = (
     "install bubblewrap 0.8 or newer (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap), or, without "
@@ -60,18 +61,23 @@ class Bubblewrap:
         """Return the version of bubblewrap."""
         return f"bubblewrap {'.'.join(map(str, _version(self._bwrap)))}"
 
-    def start(self, connection: socket.socket, stderr: int) -> subprocess.Popen[bytes]:
+    def start(self, connection: socket.socket, stderr: int, packages: Sequence[Path] = ()) -> subprocess.Popen[bytes]:
         """Start one supervisor."""
         try:
             return subprocess.Popen(  # noqa: S603
-                self._command(), stdin=connection.fileno(), stdout=subprocess.DEVNULL, stderr=stderr, env={}, cwd="/"
+                self._command(packages),
+                stdin=connection.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+                env={},
+                cwd="/",
             )
         except OSError as error:
             raise SandboxError(f"the sandbox cannot be started: {message_of(error)}") from error
 
-    def _command(self) -> list[str]:
+    def _command(self, packages: Sequence[Path]) -> list[str]:
         if os.geteuid() != 0:
-            return [self._bwrap, *_sandbox()]
+            return [self._bwrap, *_sandbox(INSIDE, packages)]
         # Root's folders may be closed to others. So the first bubblewrap makes a view in which what is needed can be read by
         # anybody, and there a process without rights starts the second, which is the sandbox.
         helper = Path(self._bwrap)
@@ -92,6 +98,8 @@ class Bubblewrap:
             view += _bind(place, Path(_HELPER))
             helper = Path(_HELPER) / helper.relative_to(place)
         view += _bind(INSIDE, Path(_MOUNTED_INSIDE))
+        for path in packages:
+            view += _bind(path, path)
         return [
             self._bwrap,
             *view,
@@ -101,11 +109,11 @@ class Bubblewrap:
             "-c",
             _AS_NOBODY,
             str(helper),
-            *_sandbox(Path(_MOUNTED_INSIDE)),
+            *_sandbox(Path(_MOUNTED_INSIDE), packages),
         ]
 
 
-def _sandbox(inside: Path = INSIDE) -> list[str]:
+def _sandbox(inside: Path, packages: Sequence[Path]) -> list[str]:
     scratch = ["--size", str(_SCRATCH_BYTES), "--perms", "0700", "--tmpfs"]
     return [
         *(
@@ -121,10 +129,12 @@ def _sandbox(inside: Path = INSIDE) -> list[str]:
         *("--clearenv", "--setenv", "PYTHONHASHSEED", "0", "--setenv", "MALLOC_ARENA_MAX", "2"),
         *_system(),
         *_bind(inside, Path(_MOUNTED_INSIDE)),
+        *(option for path in packages for option in _bind(path, path)),
         *("--dev", "/dev", *scratch, "/dev/shm", *scratch, "/tmp"),  # noqa: S108
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"),
         *(_python(), "-s", "-P", "-S", "-B", "-X", "utf8", "-c"),
         _START,
+        *map(str, packages),
     ]
 
 

@@ -10,7 +10,7 @@ import socket
 import struct
 import subprocess
 from asyncio import AbstractEventLoop, TimerHandle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +25,7 @@ from graphmill.sandbox.sandbox import (
     SandboxProgram,
     SandboxTest,
     SandboxTests,
+    installed_packages,
 )
 from graphmill.sandbox.self_test import SELF_TEST
 
@@ -40,12 +41,13 @@ _ENVIRONMENT = {"PATH": "/opt/bin:/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp/p
 class SandboxPool:
     """Runs programs in warm sandboxes, at most ``workers`` at a time, by default one for each core.
 
-    A sandbox is started when it is first needed, and the first one is tested before anything runs in it. One that a program
-    did not leave as it was is replaced.
+    ``with_packages`` shows programs the packages that are installed here. A sandbox is started when it is first needed,
+    and the first one is tested before anything runs in it. One that a program did not leave as it was is replaced.
     """
 
-    def __init__(self, sandbox: Sandbox, *, workers: int | None = None) -> None:
+    def __init__(self, sandbox: Sandbox, *, workers: int | None = None, with_packages: bool = False) -> None:
         self._sandbox = sandbox
+        self._packages = installed_packages() if with_packages else ()
         self._workers = workers or os.cpu_count() or 1
         self._idle: list[SandboxWorker] = []
         self._busy: set[SandboxWorker] = set()
@@ -62,7 +64,7 @@ class SandboxPool:
         async with self._testing:
             if self._is_tested:
                 return
-            worker = await SandboxWorker.start(self._sandbox, self._starter)
+            worker = await SandboxWorker.start(self._sandbox, self._packages, self._starter)
             self._busy.add(worker)
             try:
                 outcome = await worker.ask(SandboxProgram(code=SELF_TEST), None, SandboxLimits())
@@ -132,7 +134,7 @@ class SandboxPool:
                 return worker
             worker.end()
         try:
-            return await SandboxWorker.start(self._sandbox, self._starter)
+            return await SandboxWorker.start(self._sandbox, self._packages, self._starter)
         except SandboxError as error:
             raise Unavailable(str(error)) from error
 
@@ -168,13 +170,13 @@ class SandboxWorker:
         self._has_ended = False
 
     @classmethod
-    async def start(cls, sandbox: Sandbox, starter: ThreadPoolExecutor) -> SandboxWorker:
+    async def start(cls, sandbox: Sandbox, packages: Sequence[Path], starter: ThreadPoolExecutor) -> SandboxWorker:
         """Start one, in a thread that lives as long as it may; SandboxError says why it does not start."""
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         with theirs, TemporaryFile(buffering=0) as stderr:
             try:
-                process = await loop.run_in_executor(starter, sandbox.start, theirs, stderr.fileno())
+                process = await loop.run_in_executor(starter, sandbox.start, theirs, stderr.fileno(), packages)
             except BaseException:
                 ours.close()
                 raise

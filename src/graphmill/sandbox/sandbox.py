@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import subprocess
-from collections.abc import Mapping
+import sysconfig
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -27,8 +28,8 @@ class SandboxLimits:
     cpu_s: float = 10.0
     wall_s: float = 60.0
     memory_bytes: int = 512 * _MIB
-    processes: int = 64
-    open_files: int = 256
+    processes: int = 32
+    open_files: int = 64
     file_bytes: int = 16 * _MIB
     files: int = 10_000
     output_bytes: int = 64 * 1024
@@ -119,8 +120,8 @@ class Sandbox(Protocol):
     closed. It must be the first process of a process namespace of its own, since it kills all others.
     """
 
-    def start(self, connection: socket.socket, stderr: int) -> subprocess.Popen[bytes]:
-        """Start one; SandboxError says what is missing and how to install it."""
+    def start(self, connection: socket.socket, stderr: int, packages: Sequence[Path]) -> subprocess.Popen[bytes]:
+        """Start one that shows these folders of installed packages; SandboxError says what is missing and how to install it."""
 
     def version(self) -> str:
         """Return what is used, for the record of a run."""
@@ -140,6 +141,12 @@ def find_sandbox(name: str = DEFAULT) -> Sandbox:
     except Exception as error:  # third-party code
         raise UsageError(f"cannot load the sandbox {name!r}: {describe_error(error)}") from error
     return made
+
+
+def installed_packages() -> tuple[Path, ...]:
+    """Return the folders of the packages that are installed beside Graphmill."""
+    paths = (Path(sysconfig.get_path(name)) for name in ("purelib", "platlib"))
+    return tuple(dict.fromkeys(path for path in paths if path.is_dir()))
 
 
 def require_inner_name(name: str) -> None:

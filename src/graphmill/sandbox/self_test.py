@@ -22,7 +22,7 @@ def connects(address):
 libc = ctypes.CDLL(None, use_errno=True)
 PARTS = os.path.dirname(os.path.realpath(os.__file__))
 problems = [text for text, is_open in {
-    "it has the variables of another environment": bool(os.environ),
+    "it has the variables of another environment": any("_NUM_THREADS" not in name for name in os.environ),
     "it sees other processes": os.getpid() > 1000 and os.getppid() > 1000,
     "it is root with rights": libc.prctl(23, 7, 0, 0, 0) == 1 and libc.prctl(23, 21, 0, 0, 0) == 1 and not os.setuid(0),
     "it can make user namespaces": libc.unshare(0x10000000) == 0,

@@ -43,7 +43,8 @@ class _CodeProblem:
 class Code:
     """The program in the answer passes all tests of its problem: of HumanEval, of MBPP, your own, or inputs with outputs.
 
-    ``tests`` names the field of the problem that has tests of your own. See docs/sandbox.md for what a program may use.
+    ``tests`` names the field of the problem that has tests of your own. ``packages`` lets programs and tests use the packages
+    that are installed here, such as numpy. See docs/sandbox.md for what a program may use.
     """
 
     version = "1"
@@ -56,6 +57,7 @@ class Code:
         cpu_s: float = 10.0,
         wall_s: float | None = None,
         memory_mb: int = 512,
+        packages: bool = False,
         sandbox: str = DEFAULT,
     ) -> None:
         self._field = tests
@@ -63,6 +65,7 @@ class Code:
             cpu_s=cpu_s, wall_s=6 * cpu_s if wall_s is None else wall_s, memory_bytes=memory_mb << 20
         )
         self._sandbox_name = sandbox
+        self._with_packages = packages
         self._pool: SandboxPool | None = None
 
     async def open(self) -> None:
@@ -82,7 +85,7 @@ class Code:
         except SandboxError as error:
             raise Unavailable(str(error)) from error
         if outcome.broken:
-            raise Permanent(f"scorer code: the tests of this problem are not valid: {outcome.broken}")
+            raise Permanent(f"scorer code: the tests of this problem cannot be run: {outcome.broken}")
         if outcome.all_tests_ran and not outcome.test_count:
             raise Permanent("scorer code: the tests of this problem assert nothing")
         return _score_of_tests(program, outcome)
@@ -95,7 +98,7 @@ class Code:
 
     def _started(self) -> SandboxPool:
         if self._pool is None:
-            self._pool = SandboxPool(find_sandbox(self._sandbox_name))
+            self._pool = SandboxPool(find_sandbox(self._sandbox_name), with_packages=self._with_packages)
         return self._pool
 
     async def _score_cases(self, program: str, cases: Sequence[tuple[str, str]]) -> Score:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from graphmill.sandbox.inside.program import FILE, FOLDER, enter_limits, run_program, take_descriptors
+from graphmill.sandbox.inside.syscalls import refuse_system_calls
 from graphmill.sandbox.inside.tests import run_tests
 from graphmill.sandbox.inside.wire import ConnectionEndedError, receive, send
 
@@ -35,14 +36,15 @@ _WARM = (
     "abc array asyncio bisect cmath collections copy csv dataclasses datetime decimal enum fractions functools hashlib heapq "
     "inspect io itertools json math numbers operator random re statistics string struct textwrap threading time typing unittest"
 )
+_ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _TICK_S = 0.1
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _SCRATCH = ("/tmp", "/dev/shm")  # noqa: S108
 _MOST_OUTPUT_FACTOR = 200  # a program that writes this many times what is kept is ended
 
 
-def main() -> None:
-    """Run programs until the standard input ends."""
+def main(packages: list[str]) -> None:
+    """Run programs until the standard input ends; ``packages`` are folders of installed packages that they may use."""
     if os.getpid() != 1:  # after each program all other processes are killed
         sys.exit("the supervisor must be the first process of a process namespace of its own")
     os.environ.clear()
@@ -59,6 +61,9 @@ def main() -> None:
     for name in _WARM.split():
         importlib.import_module(name)
     sys.set_int_max_str_digits(0)
+    if packages:
+        sys.path += packages
+        os.environ.update(_ONE_THREAD)
     gc.collect()
     gc.freeze()
     try:
@@ -140,6 +145,7 @@ class _Run:
                 stdin, self._outputs["stdout"].writer, self._outputs["stderr"].writer, connection.fileno()
             )
             enter_limits(self._limits)
+            refuse_system_calls()
             run_program(self._job, own)
         except FileNotFoundError as error:
             print(f"{error.filename or ''}: command not found", file=sys.stderr)  # noqa: T201
@@ -326,5 +332,4 @@ def _reap(own: set[int | None]) -> dict[int, tuple[int, resource.struct_rusage]]
 
 
 if __name__ == "__main__":
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    main()
+    main(sys.argv[1:])

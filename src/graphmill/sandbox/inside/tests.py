@@ -132,7 +132,7 @@ def _run_unit(unit: Unit, namespace: dict[str, Any], peer: Peer) -> tuple[str, s
         return "exited", "the program ended"
     except ImportError as error:
         if not unit.counts and not getattr(error, "is_from_program", False):
-            return "broken", f"{error}; the sandbox has the standard library only"
+            return "broken", f"{error} (code?packages=true shows the sandbox the installed packages)"
         return _outcome_of(error), _text_of(error)
     except BaseException as error:  # noqa: BLE001  a failed test
         return _outcome_of(error), _text_of(error)
