@@ -13,6 +13,7 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from graphmill.api.items import (
+    bad_rows_notes,
     id_rule,
     job_among_items,
     prepare_items,
@@ -146,6 +147,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
                 samples=samples,
                 record_prompts=record_prompts,
             )
+        given = items
         bind = _binder(function, id_rule(items, id_field), effect, samples)
         if samples > 1:
             count = known_length(items) if total is None else total
@@ -155,7 +157,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
         report = await execute(
             function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **hooks
         )
-        report = replace(report, samples=samples)
+        report = replace(report, samples=samples, notes=(*report.notes, *bad_rows_notes(given)))
         return await score_after(report, judges, journal, **hooks)
 
 
