@@ -56,6 +56,21 @@ def test_a_batch_is_scored_when_it_has_ended(store):
     assert store.find("k7f2+numeric").manifest["of"] == "k7f2"
 
 
+def test_on_result_is_for_the_batch_and_on_start_for_its_passes_too():
+    started, seen = [], []
+    report = gm.batch(
+        solve,
+        ITEMS,
+        run_id="k7f2",
+        journal="memory:",
+        scorers=["numeric", "exact"],
+        on_start=lambda run: started.append(run.id),
+        on_result=lambda job, result: seen.append(job.id),
+    )
+    assert (started, len(seen)) == (["k7f2", "k7f2+numeric", "k7f2+exact"], 10)
+    assert [len(result.metadata["scores"]) for result in report.results()] == [2] * 10
+
+
 def test_a_stored_run_is_scored_later_and_its_items_are_not_run_again(store):
     ran = []
     gm.batch(lambda item: ran.append(item) or solve(item), ITEMS, run_id="k7f2", journal=store)

@@ -106,9 +106,10 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
             is_elsewhere=True,
             samples=options.get("samples", 1),
         )
+        scorers = scorers_of(run)
         report = await execute(function, series, rules, recording, **hooks)
         report = replace(report, notes=(*report.notes, *bad_rows_notes(series)))
-        return await score_after(report, scorers_of(run), journal, **hooks)
+        return await score_after(report, scorers, journal, **hooks)
 
 
 async def aretry(  # noqa: PLR0913
@@ -176,10 +177,11 @@ async def aretry(  # noqa: PLR0913
             version=options.get("version"),
             options={**options, **(notes or {})},
         )
+        scorers = scorers_of(run)
         report = await execute(function, [], rules, recording, **hooks)
         if is_pass(run):
             return await score_again(run, graph=graph, journal=journal, policy=policy, concurrency=concurrency, **hooks)
-        return await score_after(report, scorers_of(run), journal, **hooks)
+        return await score_after(report, scorers, journal, **hooks)
 
 
 resume = blocking(aresume)
