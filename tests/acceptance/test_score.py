@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import graphmill as gm
+from graphmill.report.run_pages import runs_view
 from support.asked_model import answer
 from support.command import answered, environment, run
 
@@ -280,6 +281,8 @@ def test_a_score_of_an_earlier_answer_is_not_shown(store):
     found = reader.scores()[0]
     assert (found.headline, found.missing, found.is_complete) == (None, 10, False)
     assert next(reader.results()).metadata["scores"] == {}
+    listed = runs_view(store.store, store.archive.runs(), limit=9).runs
+    assert [(view.name, view.score) for view, _ in listed] == [("k7f2", None), ("k7f2+numeric", None)]
     assert headline(gm.score("k7f2", "numeric", journal=store)) == 0.1
 
 
