@@ -9,6 +9,7 @@ from typing import Any
 _HOMES = {
     "api.complete": "complete",
     "api.reward": "reward",
+    "api.usage": "report_usage",
     "api.run_reader": "RunReader open_run",
     "api": "abatch aresume aretry arun ascore batch resume retry run score stream",
     "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError InternalError JournalError"

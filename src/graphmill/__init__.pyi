@@ -2,6 +2,7 @@ from graphmill.api import abatch, aresume, aretry, arun, ascore, batch, resume, 
 from graphmill.api.complete import complete
 from graphmill.api.reward import reward
 from graphmill.api.run_reader import RunReader, open_run
+from graphmill.api.usage import report_usage
 from graphmill.core.errors import (
     Ambiguous,
     AttemptError,
@@ -137,6 +138,7 @@ __all__ = [
     "load",
     "open_journal",
     "open_run",
+    "report_usage",
     "resume",
     "retry",
     "reward",

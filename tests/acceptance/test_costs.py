@@ -95,6 +95,27 @@ def test_calls_in_functions_are_priced(server, tmp_path):
     assert statistics.usage["own/m"].cost_nano == 30_000_000
 
 
+def test_what_functions_report_is_priced(server, tmp_path):
+    settings(tmp_path, server, "prices: {acme/small: {input: 1, output: 2}}")
+
+    def plain(n):  # in a thread
+        gm.report_usage("acme/small", input_tokens=1_000_000, output_tokens=n)
+
+    async def quick(n):
+        gm.report_usage("acme/unknown", input_tokens=n)
+        gm.report_usage("acme/unknown", cost_usd=0.5)
+        gm.report_usage("openai/gpt-5-mini", input_tokens=1_000_000)
+
+    assert gm.batch(plain, [500_000]).statistics.usage["acme/small"].cost_nano == 2_000_000_000
+    usage = gm.batch(quick, [1]).statistics.usage
+    unknown = usage["acme/unknown"]
+    assert (unknown.cost_nano, unknown.unpriced, unknown.reported) == (500_000_000, 1, 1)
+    assert usage["openai/gpt-5-mini"].cost_nano == 250_000_000
+    gm.report_usage("acme/small")  # outside of a run
+    with pytest.raises(gm.UsageError, match="input_tokens must be an integer"):
+        gm.report_usage("acme/small", input_tokens=-1)
+
+
 LOOP = """
 inputs: {n: {}, most: {default: %s}}
 nodes:

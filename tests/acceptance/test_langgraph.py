@@ -297,7 +297,9 @@ def said(text, number, **details):
 class TestUsage:
     """What models have used that a graph calls through LangChain, or whose messages it returns."""
 
-    def test_tokens_in_usage_metadata_are_counted_once(self, store):
+    def test_tokens_in_usage_metadata_are_counted_once_and_priced(self, store, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "graphmill.yaml").write_text("prices: {acme/small: {input: 100, output: 1000}}")
         model = Counting(messages=iter([said("a", 1, input_token_details={"cache_read": 4}), said("b", 2)]))
 
         async def think(state):
@@ -321,6 +323,7 @@ class TestUsage:
             "": (1, 10, 0, 2),
         }
         assert only(report).usage["input_tokens"] == 30
+        assert (usage["acme/small"].cost_nano, usage["acme/small"].unpriced, usage[""].unpriced) == (6_000_000, 0, 1)
 
     def test_what_an_attempt_that_fails_has_used_counts_too_and_a_checkpointed_answer_only_once(self, saver, store):
         flaky, model = Flaky(), Counting(messages=iter([said("a", 1)]))

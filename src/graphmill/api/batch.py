@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from inspect import signature
@@ -13,7 +14,6 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from graphmill.api.items import (
-    bad_rows_notes,
     id_rule,
     job_among_items,
     prepare_items,
@@ -43,7 +43,7 @@ from graphmill.engine.monitor.events import Alert, Event
 from graphmill.engine.policy import Isolation, Policy, Retry, require_policy
 from graphmill.engine.results.statistics import Progress
 from graphmill.graph.graph import Graph
-from graphmill.graph.models.costs import unpriced_budgets
+from graphmill.graph.models.costs import unbounded_calls, unpriced_budgets
 from graphmill.graph.models.nodes import require_models
 from graphmill.graph.workflow import load
 from graphmill.journal.journal import Journal
@@ -53,6 +53,8 @@ from graphmill.report.scores import figures_of_run
 from graphmill.scoring.scorer import Scorer, find_scorers
 
 GraphLike = Callable[[Any], Any] | ForeignGraph | str | Path
+
+log = logging.getLogger("graphmill")
 
 
 async def abatch(  # noqa: PLR0913  one parameter per choice
@@ -147,7 +149,6 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
                 samples=samples,
                 record_prompts=record_prompts,
             )
-        given = items
         bind = _binder(function, id_rule(items, id_field), effect, samples)
         if samples > 1:
             count = known_length(items) if total is None else total
@@ -157,9 +158,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
         report = await execute(
             function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **hooks
         )
-        report = replace(report, samples=samples, notes=(*report.notes, *bad_rows_notes(given)))
-        place = None if recording is None else recording.place
-        return await score_after(report, judges, place, **hooks)
+        report = replace(report, samples=samples)
+        return await score_after(report, judges, journal, **hooks)
 
 
 batch = blocking(abatch)
@@ -174,15 +174,12 @@ def scorers_note(scorers: Sequence[Scorer]) -> dict[str, Any]:
 async def score_after(
     report: Report, scorers: Sequence[Scorer], journal: JournalRef | None, **hooks: Unpack[BatchHooks]
 ) -> Report:
-    """Score a batch that has ended; one that was stopped early is scored once it is resumed.
-
-    ``on_result`` is for the batch alone; ``on_start`` receives each scoring pass too, so that it can be stopped.
-    """
+    """Score a batch that has ended; one that was stopped early is scored once it is resumed."""
     if not scorers or report.run_id is None or report.stopped is not None:
         return report
     with open_briefly(journal) as opened:
         plans = [plan_pass(opened, opened.archive.find(report.run_id), scorer) for scorer in scorers]
-        return await score_run(opened, report, plans, **hooks | {"on_result": None})
+        return await score_run(opened, report, plans, **hooks)
 
 
 async def score_run(
@@ -232,8 +229,9 @@ async def execute(
         )
     if isinstance(function, Graph):
         require_models(function)
-        if problems := unpriced_budgets(function):
-            raise UsageError("; ".join(problems))
+        _require_costs(function, policy)
+    elif policy.budget_usd is not None:
+        log.warning(_UNBOUNDED_NOTE)
     with showing_progress(hooks.get("progress"), hooks.get("on_progress")) as on_progress:
         executor = _executor(policy, hooks, on_progress)
         if recording is not None:
@@ -338,6 +336,15 @@ def _uses_workers(function: Callable[[Any], Any], policy: Policy) -> bool:
     return policy.isolation == "process" or (isinstance(function, Graph) and function.uses_workers)
 
 
+def _require_costs(graph: Graph, policy: Policy) -> None:
+    """Refuse budgets that could not be kept to, before the first item."""
+    problems = unpriced_budgets(graph)
+    if policy.budget_usd is not None:
+        problems += [f"a budget needs a bound of every call; {problem}" for problem in unbounded_calls(graph)]
+    if problems:
+        raise UsageError("\n".join(problems))
+
+
 def _require_isolable(function: Callable[[Any], Any]) -> None:
     if isinstance(function, Graph | AdaptedGraph):
         kind = "workflow" if isinstance(function, Graph) else f"{function.library} graph"
@@ -369,6 +376,12 @@ def policy_for(
     if policy.window is not None:
         slots = min(slots, policy.window)
     return replace(policy, concurrency=slots)
+
+
+_UNBOUNDED_NOTE = (
+    "calls that a function or another library makes by itself cannot be bounded beforehand: for them the budget counts "
+    "what they report (gm.complete is bounded)"
+)
 
 
 class BatchHooks(TypedDict, total=False):

@@ -194,6 +194,15 @@ Adaptive = Annotated[
         show_default=False,
     ),
 ]
+BudgetUsd = Annotated[
+    float | None,
+    typer.Option(
+        "--budget",
+        metavar="USD",
+        help="The most that the run may cost, across resumes. It pauses when nothing more may start.",
+        show_default=False,
+    ),
+]
 Retries = Annotated[int, typer.Option(metavar="N", help="Retries after the first attempt.", min=0)]
 Timeout = Annotated[float | None, typer.Option(metavar="S", help="Timeout of one attempt, in seconds.")]
 _ON_CHANGE = "What to do if the workflow or an item changed: refuse, invalidate (redo affected results) or keep them."
@@ -455,7 +464,12 @@ def age_s(text: str) -> float:
 
 # -- the policy
 
-_OPTION_OF = {"concurrency": "--concurrency", "timeout_s": "--timeout", "max_failures": "--max-failures"}
+_OPTION_OF = {
+    "concurrency": "--concurrency",
+    "timeout_s": "--timeout",
+    "max_failures": "--max-failures",
+    "budget_usd": "--budget",
+}
 
 
 def policy_of(
@@ -465,6 +479,7 @@ def policy_of(
     timeout: float | None,
     adaptive: bool | None = None,
     max_failures: str | None = None,
+    budget: float | None = None,
 ) -> Policy:
     """Make the policy that options describe. Errors name the option."""
     tolerated = _read_tolerance(max_failures)
@@ -475,6 +490,7 @@ def policy_of(
             retry=Retry(attempts=retries + 1),
             timeout_s=timeout,
             max_failures=tolerated,
+            budget_usd=budget,
         )
 
 
@@ -484,9 +500,11 @@ def concurrency_text(graph: Graph, policy: Policy) -> str:
     return f"concurrency {policy.slots}{' (adaptive)' if is_adaptive else ''}"
 
 
-def policy_changed(run: RunRecord, *, timeout: float | None, adaptive: bool | None) -> Policy | None:
+def policy_changed(
+    run: RunRecord, *, timeout: float | None, adaptive: bool | None, budget: float | None = None
+) -> Policy | None:
     """Return the policy that a run was started with, changed; None if nothing changes."""
-    given: dict[str, Any] = {"timeout_s": timeout, "adaptive": adaptive}
+    given: dict[str, Any] = {"timeout_s": timeout, "adaptive": adaptive, "budget_usd": budget}
     changes = {name: value for name, value in given.items() if value is not None}
     if not changes:
         return None

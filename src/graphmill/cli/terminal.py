@@ -40,6 +40,7 @@ class ExitCode(IntEnum):
     CRASH = 1
     USAGE = 2
     FAILURES = 3
+    BUDGET = 4
     PAUSED = 5
     DATA = 65
     SERVICE = 69

@@ -30,8 +30,13 @@ def cost_text(cost_nano: int, unpriced: int) -> str:
     return " + ".join(parts)
 
 
+def lost_text(lost_nano: int) -> str:
+    """Write what lost answers may have cost: 'up to $0.05 for lost answers'; "" for nothing."""
+    return f"up to {money_text(lost_nano)} for lost answers" if lost_nano else ""
+
+
 def to_usd(nano: int) -> float:
-    """Return dollars, for JSON. Every digit is exact up to nine million dollars."""
+    """Return dollars, for JSON. Every digit is exact up to four million dollars."""
     return nano / NANO
 
 

@@ -50,13 +50,14 @@ class StopReason(StrEnum):
     DEADLINE = "deadline"
     REQUEST = "request"
     OUTAGE = "outage"
+    BUDGET = "budget"
     STUCK = "stuck"
     JOURNAL = "journal"
 
     @property
     def is_pause(self) -> bool:
         """Whether the run is paused, and nothing has failed by it."""
-        return self in (StopReason.REQUEST, StopReason.OUTAGE)
+        return self in (StopReason.REQUEST, StopReason.OUTAGE, StopReason.BUDGET)
 
 
 class Kind(StrEnum):

@@ -18,6 +18,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     ``reused`` counts answers from Graphmill's cache, which cost nothing and saved ``saved_nano``. ``reported`` counts the
     requests whose cost the provider itself reported. ``reasoning_tokens`` are part of the output's; ``cached_tokens``
     (read from a provider's cache), ``cache_written_tokens`` and ``image_tokens`` are part of the input's.
+    ``lost_nano`` is what requests whose answer was lost may have cost at most; only a budget counts it.
     ``sum(usages, NO_USAGE)`` adds them all up. Money is in whole nano-dollars.
     """
 
@@ -33,6 +34,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     reported: int = 0
     cost_nano: int = 0
     saved_nano: int = 0
+    lost_nano: int = 0
 
     def __post_init__(self) -> None:
         counts = (
@@ -48,6 +50,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
             self.reported,
             self.cost_nano,
             self.saved_nano,
+            self.lost_nano,
         )
         if set(map(type, counts)) != _WHOLE or min(counts) < 0:
             name, count = next(
@@ -73,6 +76,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
             reported=self.reported + other.reported,
             cost_nano=self.cost_nano + other.cost_nano,
             saved_nano=self.saved_nano + other.saved_nano,
+            lost_nano=self.lost_nano + other.lost_nano,
         )
 
     @property
@@ -98,7 +102,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
             if name not in _KEYS:
                 raise ValueError(f"a usage has no {name!r}{suggestion(str(name), _KEYS)}; it has {', '.join(_KEYS)}")
         read = {**data}
-        for name in ("cost", "saved"):
+        for name in ("cost", "saved", "lost"):
             usd = read.pop(f"{name}_usd", None)
             if usd is not None:
                 read[f"{name}_nano"] = _nano(f"{name}_usd", usd)
@@ -122,7 +126,8 @@ def cost_usd(cost_nano: int, unpriced: int) -> float | None:
 def counts_json(counts: Mapping[str, int]) -> dict[str, Any]:
     """Return counts as data, with money in dollars."""
     data: dict[str, Any] = {**counts}
-    data["saved_usd"] = to_usd(data.pop("saved_nano", 0))
+    for name in ("saved", "lost"):
+        data[f"{name}_usd"] = to_usd(data.pop(f"{name}_nano", 0))
     return data
 
 
@@ -164,7 +169,13 @@ def add_by_model(used: Mapping[str, Usage], *more: Mapping[str, Usage]) -> Mappi
     return sums
 
 
+def spent_nano(used: Mapping[str, Usage]) -> int:
+    """Return what counts against a budget: known costs, and what lost answers may have cost."""
+    total = sum(used.values(), NO_USAGE)
+    return total.cost_nano + total.lost_nano
+
+
 _WHOLE = {int}
-_KEYS = (*(name for name in Usage.__struct_fields__ if not name.endswith("_nano")), "cost_usd", "saved_usd")
+_KEYS = (*(name for name in Usage.__struct_fields__ if not name.endswith("_nano")), "cost_usd", "saved_usd", "lost_usd")
 NO_USAGE = Usage()
 LOST = Usage(requests=1, unpriced=1)  # a request whose answer, and so its cost, is not known

@@ -13,7 +13,9 @@ from random import Random
 from typing import Any
 
 from graphmill.core.errors import ChangedError, GraphmillError, InternalError, UsageError, describe_error
+from graphmill.core.money import to_nano
 from graphmill.core.result import Failure, Result, StopReason
+from graphmill.core.usage import spent_nano
 from graphmill.engine.admission import Admission, Bind
 from graphmill.engine.attempts.workers import Workers
 from graphmill.engine.failures import Classifier, cancelled, paused, timed_out
@@ -31,6 +33,7 @@ from graphmill.engine.policy import Policy
 from graphmill.engine.results.recorder import NullRecorder, Recorder
 from graphmill.engine.results.results import Commits, Outbox, Results
 from graphmill.engine.results.statistics import Progress, RunStatistics, Statistics
+from graphmill.engine.scheduling.budget import Budget, BudgetGate
 from graphmill.engine.scheduling.health import HealthState
 from graphmill.engine.scheduling.lanes import Lane
 from graphmill.engine.scheduling.nested_calls import NestedCalls
@@ -92,6 +95,7 @@ class Engine:
         )  # fmt: skip
         scheduler.lanes.clock = self._loop.time
         self._tracing = Tracing.start(self._recorder)
+        self.budget = self._open_budget()
         self._driver = self._make_driver()
         self._admission = Admission(self, scheduler, self._workers, bind=options.bind)
         self._timers = Timers(self._loop)
@@ -105,6 +109,13 @@ class Engine:
         if self._tracing is not None:
             self._tracing.note(self._recorder)
 
+    def _open_budget(self) -> BudgetGate | None:
+        if self._options.policy.budget_usd is None:
+            return None
+        budget = Budget(to_nano(self._options.policy.budget_usd), spent_nano(self._recorder.usage))
+        self._scheduler.budget = budget
+        return BudgetGate(self, budget, self._loop, self._recorder.hold)
+
     def _make_driver(self) -> Driver:
         policy, random, scheduler, workers = self._options.policy, self._options.random, self._scheduler, self._workers
         classifier = Classifier(policy.classify)
@@ -115,7 +126,7 @@ class Engine:
         nested_calls = NestedCalls(self, scheduler.lanes, self._loop, classifier)
         steps = Steps(
             workers, self._commits, self._recorder, nested_calls,
-            retry=policy.retry, classifier=classifier, random=random, tracing=self._tracing,
+            retry=policy.retry, classifier=classifier, random=random, tracing=self._tracing, budget=self.budget,
         )  # fmt: skip
         return Driver(
             self, scheduler, workers, lives, steps,
@@ -271,7 +282,11 @@ class Engine:
         """Stop, but let running attempts end within this time. Called again, the time restarts; 0 ends them in a hurry."""
         if not within_s:
             self._hurry()
-        troubles = [] if reason is StopReason.OUTAGE else self._scheduler.lanes.troubles(self._loop.time())
+        troubles = (
+            []
+            if reason in (StopReason.OUTAGE, StopReason.BUDGET)
+            else self._scheduler.lanes.troubles(self._loop.time())
+        )
         return self.stop(reason, paused("; ".join([message, *troubles])), within_s=within_s)
 
     def stop(
@@ -288,6 +303,8 @@ class Engine:
             self._admission.close()
             self._observers.notify(events.RunStopped, reason=reason, message=failure.message)
             self._driver.stop(failure)
+            if self.budget is not None:
+                self.budget.stop(failure)
             self._watch_on_result()
             self._outbox.wake()
         elif not self._timers.is_set("drain"):
@@ -421,6 +438,12 @@ class Engine:
             self._observers.alert(Alert(name=name, message=f"{name}: {lane.trouble}"))
         if health.state is HealthState.GIVEN_UP and self.stopped is None:
             self.drain(StopReason.OUTAGE, lane.trouble, within_s=self._options.policy.drain_s)
+
+    def stop_for_budget(self) -> None:
+        """Stop because nothing more may start under the budget."""
+        if self.budget is not None and self.stopped is None:
+            message = f"the budget is used up: {self.budget.budget}"
+            self.drain(StopReason.BUDGET, message, within_s=self._options.policy.drain_s)
 
     def source_ended(self, count: int, error: GraphmillError | None) -> None:
         """Note that the source has ended after so many items, or failed."""

@@ -104,6 +104,9 @@ class Policy:
     The concurrency is a ceiling: the limit of each model is found below it. With ``adaptive=True`` so is that of each job's key, with
     ``adaptive=False`` none is. ``park_after_s`` is how long something that jobs depend on may be unavailable before the run pauses:
     by default 60 seconds or, as long as no call of a model has succeeded, until one more has failed.
+    ``budget_usd`` is the most that the run may cost, across resumes. It never changes a request: each call reserves what it may
+    cost at most, and the run pauses when nothing more may start.
+
     With ``isolation="process"`` attempts run in worker processes, which can be killed and whose death fails one attempt only.
     At most ``workers`` of them run at once, whatever the concurrency; by default as many as there are cores to use.
     """
@@ -125,6 +128,7 @@ class Policy:
     classify: Callable[[BaseException], Any] | None = None
     isolation: Isolation | None = None
     workers: int | None = None
+    budget_usd: float | None = None
 
     def __post_init__(self) -> None:
         if self.concurrency is not None:
@@ -140,6 +144,8 @@ class Policy:
         if self.window is not None:
             require_count("window", self.window)
             require_window(self.window, self.slots)
+        if self.budget_usd is not None:
+            _require_usd("budget_usd", self.budget_usd)
         if self.classify is not None and not callable(self.classify):
             raise UsageError(f"classify must be a function of one exception, got {self.classify!r:.80}")
         if self.isolation is not None:
@@ -205,6 +211,12 @@ def _require_times(policy: Policy) -> None:
         require_seconds(name, getattr(policy, name))
     if policy.park_after_s is not None:
         require_seconds("park_after_s", policy.park_after_s)
+
+
+def _require_usd(name: str, value: object) -> None:
+    is_amount = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    if not is_amount:
+        raise UsageError(f"{name} must be an amount in US dollars > 0, got {value!r:.80}")
 
 
 def _require_a(name: str, value: object, kind: type, *, example: str) -> None:

@@ -84,7 +84,17 @@ class StepContext(Protocol):
     def idempotency_key(self) -> str:
         """Return a text that is the same in every attempt of its step."""
 
-    def report(self, usage: Usage, model: str, *, is_answer: bool = True) -> None:
+    @property
+    def has_budget(self) -> bool:
+        """Whether its run has a budget."""
+
+    async def reserve(self, nano: int) -> None:
+        """Wait until the budget has room for a call that costs at most this."""
+
+    def settle(self, reserved_nano: int, used_nano: int) -> None:
+        """Note what a call used for which so much was reserved."""
+
+    def report(self, usage: Usage, model: str, *, is_answer: bool = True, is_settled: bool = False) -> None:
         """Add to what the attempt has used, of this model."""
 
     @property
@@ -176,14 +186,28 @@ class Context:
         """The usage of this attempt so far; None for none."""
         return self._context.usage
 
-    def report_usage(self, usage: Usage, model: str = "", *, is_answer: bool = True) -> None:
+    def report_usage(self, usage: Usage, model: str = "", *, is_answer: bool = True, is_settled: bool = False) -> None:
         """Add usage of a model, by default of the target; it counts even if the attempt fails.
 
-        Pass ``is_answer=False`` if the model did not answer: results name only models that did.
+        Pass ``is_answer=False`` if the model did not answer: results name only models that did. ``is_settled`` says that
+        a budget has counted it already.
         """
         if not model and self.target is not None:
             model = self.target.lane
-        self._context.report(usage, model, is_answer=is_answer)
+        self._context.report(usage, model, is_answer=is_answer, is_settled=is_settled)
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the run has a budget."""
+        return self._context.has_budget
+
+    async def reserve(self, nano: int) -> None:
+        """Wait until the run's budget has room for a call that costs at most this."""
+        await self._context.reserve(nano)
+
+    def settle(self, reserved_nano: int, used_nano: int) -> None:
+        """Note what a call used for which so much was reserved."""
+        self._context.settle(reserved_nano, used_nano)
 
     @property
     def job_time_s(self) -> float:
@@ -216,8 +240,16 @@ class _NoStep:
     def idempotency_key(self) -> str:
         return ""
 
-    def report(self, usage: Usage, model: str, *, is_answer: bool = True) -> None:
-        del usage, model, is_answer
+    def report(self, usage: Usage, model: str, *, is_answer: bool = True, is_settled: bool = False) -> None:
+        del usage, model, is_answer, is_settled
+
+    has_budget = False
+
+    async def reserve(self, nano: int) -> None:
+        del nano
+
+    def settle(self, reserved_nano: int, used_nano: int) -> None:
+        del reserved_nano, used_nano
 
     async def wait_for_next_call(self, estimated_tokens: int) -> None:
         del estimated_tokens

@@ -14,6 +14,7 @@ from graphmill.core.fingerprint import changed
 from graphmill.core.job import Job
 from graphmill.core.json import item_key
 from graphmill.core.result import ANSWER_CAUSES, FAILURES, Kind, Result, Status
+from graphmill.core.usage import Usage, spent_nano
 from graphmill.journal.answers import answer_rows
 from graphmill.journal.intake import Identify, Intake, ItemDraft
 from graphmill.journal.records import (
@@ -28,7 +29,7 @@ from graphmill.journal.records import (
     WantedRow,
 )
 from graphmill.journal.resume import CRASHES_TO_SUSPECT, OnChange, generation_after_change, suspicion
-from graphmill.journal.scratch import InFlightFile, left_behind
+from graphmill.journal.scratch import HeldFile, InFlightFile, forget_held, held_before, left_behind
 from graphmill.journal.store import Archive, Ledger, Store, open_store
 from graphmill.journal.writer import JournalWriter
 
@@ -297,6 +298,8 @@ class Journal:
         left = left_behind(path)
         in_flight = InFlightFile(path)  # it forgets them: a death between here and the commit is not counted twice
         suspects = self._suspects(ledger, run, left)
+        held_path = None if ledger.folder is None else ledger.folder / f"budget-{run.number}"
+        _count_lost(ledger, held_path)
         has_past = run.notes > 0 or bool(left)
         intake = Intake(
             items,
@@ -313,6 +316,7 @@ class Journal:
             run,
             intake,
             in_flight,
+            HeldFile(held_path),
             total=total,
             done=intake.done if done is None else done,
             suspects=len(suspects),
@@ -347,6 +351,14 @@ class Journal:
 def open_journal(place: str | Path | None = None, *, create: bool = True) -> Journal:
     """Open a journal: a path, ``sqlite:///path``, ``memory:``, or the default (GRAPHMILL_JOURNAL, .graphmill/runs.db)."""
     return Journal(open_store(place, create=create))
+
+
+def _count_lost(ledger: Ledger, held_path: Path | None) -> None:
+    """Count as spent what calls may have cost that were in flight, or not yet recorded, when the last process died."""
+    lost_nano = held_before(held_path) - spent_nano(ledger.usage)
+    if lost_nano > 0:
+        ledger.append([RunRow(spent={"": Usage(lost_nano=lost_nano)})])
+    forget_held(held_path)
 
 
 def _counted(counts: Iterable[ResultCount]) -> Counter[Status]:

@@ -235,7 +235,10 @@ class OrphansRow(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """What changes in a run's own record; None leaves a field as it is. ``more_s`` is added to its elapsed time."""
+    """What changes in a run's own record; None leaves a field as it is.
+
+    ``more_s`` is added to its elapsed time, and ``spent``, which no item's row tells, to its usage.
+    """
 
     status: RunStatus | None = None
     reason: str | None = None
@@ -244,6 +247,7 @@ class RunRow(NamedTuple):
     more_s: float = 0.0
     generation: int | None = None
     manifest: Mapping[str, Any] | None = None
+    spent: Spent | None = None
 
 
 Row = ResultRow | StepRow | AttemptRow | CallRow | WantedRow | SuspectRow | OrphansRow | RunRow

@@ -104,6 +104,64 @@ def left_behind(path: Path | None) -> list[bytes]:
     return [key for key in keys if key != _EMPTY]
 
 
+_AMOUNT_BYTES = 8
+
+
+class HeldFile:
+    """What a run counts as spent if its process dies now: one number, in a file that is there only while it runs."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._memory: mmap.mmap | None = None
+
+    def hold(self, nano: int) -> None:
+        """Write the number; JournalError if there is no room for it: then money could be spent twice."""
+        if self._path is None:
+            return
+        if self._memory is None:
+            self._memory = self._open(self._path)
+        self._memory[:_AMOUNT_BYTES] = nano.to_bytes(_AMOUNT_BYTES, "little")
+
+    def close(self) -> None:
+        """Leave nothing behind: all that was spent is recorded."""
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
+            forget_held(self._path)
+
+    @staticmethod
+    def _open(path: Path) -> mmap.mmap:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                if os.fstat(descriptor).st_size < _AMOUNT_BYTES:
+                    _fill(descriptor, _AMOUNT_BYTES)
+                return mmap.mmap(descriptor, _AMOUNT_BYTES)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise JournalError(
+                f"cannot note beside the journal what calls may cost: {error.strerror}; free space, or leave the budget out"
+            ) from error
+
+
+def held_before(path: Path | None) -> int:
+    """Return what the process that wrote this file counted as spent when it died; 0 if it ended in order."""
+    if path is None:
+        return 0
+    try:
+        return int.from_bytes(path.read_bytes()[:_AMOUNT_BYTES], "little")
+    except OSError:
+        return 0
+
+
+def forget_held(path: Path | None) -> None:
+    """Remove the file."""
+    if path is not None:
+        with suppress(OSError):
+            path.unlink()
+
+
 _HEAD = 8  # bytes of a body's length, before it
 _AT_ONCE = 4096
 

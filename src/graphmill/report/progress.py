@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from graphmill.core.money import cost_text, money_text
+from graphmill.core.usage import NO_USAGE
 from graphmill.engine.results.statistics import LaneProgress, Progress, lane_to_report
 from graphmill.report.text import clock_text, one_line, rate_text
 from graphmill.report.usage import usage_parts
@@ -42,6 +44,9 @@ def _parts(progress: Progress, width: int | None) -> Iterator[tuple[int, str]]:
     yield 1, failures
     if series is None:
         yield 3, rate_text(progress.rate)
+    yield 3, _cost(progress)
+    if progress.waiting_for_budget:
+        yield 1, f"budget: {progress.running - progress.waiting_for_budget:,} of {progress.concurrency:,} slots"
     requests, tokens = usage_parts(progress.usage)
     yield 7, requests
     yield 6, tokens
@@ -87,6 +92,15 @@ def progress_bar(progress: Progress, width: int) -> Text:
     filled = min(room, room * done // total)
     bar = Text("━" * filled, style="green", no_wrap=True).append("━" * (room - filled), style="dim")
     return bar.append(f" {line}", style="default")
+
+
+def _cost(progress: Progress) -> str:
+    """Write what the run has cost, of its budget if it has one."""
+    total = sum(progress.usage.values(), NO_USAGE)
+    spent = cost_text(total.cost_nano + total.lost_nano, total.unpriced if progress.budget_nano is None else 0)
+    if progress.budget_nano is None:
+        return spent if total.cost_nano else ""
+    return f"{spent or '$0'} of {money_text(progress.budget_nano)}"
 
 
 def _count(done: int, total: int | None) -> str:

@@ -12,7 +12,7 @@ from graphmill.core.errors import DamagedError
 from graphmill.core.job import JOB_ID
 from graphmill.core.json import to_json
 from graphmill.core.money import cost_text
-from graphmill.core.result import FAILURES, Kind, Result, Status
+from graphmill.core.result import FAILURES, Kind, Result, Status, StopReason
 from graphmill.core.usage import NO_USAGE
 from graphmill.journal.records import HELD, Query, RunRecord, RunState
 from graphmill.journal.store import Store
@@ -30,10 +30,10 @@ from graphmill.report.run_view import (
     tags_of,
     view_of,
 )
-from graphmill.report.scores import figures_of_run, headlines_of_passes, score_lines
+from graphmill.report.scores import figures_of_run, headline_of_pass, score_lines
 from graphmill.report.table import NOTHING, Column, table_lines
 from graphmill.report.text import ERRORS_SHOWN, align_columns, count_text, error_lines, local_time, one_line, size_text
-from graphmill.scoring.figures import Figure, ScoreFigures
+from graphmill.scoring.figures import ScoreFigures
 
 _ITEMS_CHARS = 80
 _COLUMNS = (
@@ -75,24 +75,13 @@ def runs_view(store: Store, runs: Sequence[RunRecord], *, limit: int) -> RunsVie
     ids = {run.id for run in runs}
     own = [run for run in runs if run.manifest.get("of") not in ids]
     newest = own[max(0, len(own) - limit) :]
-    listed = []
-    for run in newest:
-        passes = [each for each in runs if each.manifest.get("of") == run.id]
-        scores = _headlines(store, run, passes)
-        listed += [_view_and_size(store, each, scores.get(each.id)) for each in (run, *passes)]
-    return RunsView(runs=listed, older=len(own) - len(newest))
+    listed = [each for run in newest for each in (run, *(one for one in runs if one.manifest.get("of") == run.id))]
+    return RunsView(runs=[_view_and_size(store, run) for run in listed], older=len(own) - len(newest))
 
 
-def _headlines(store: Store, run: RunRecord, passes: Sequence[RunRecord]) -> Mapping[str, Figure]:
+def _view_and_size(store: Store, run: RunRecord) -> tuple[RunView, int | None]:
     try:
-        return headlines_of_passes(store.archive, run, passes)
-    except DamagedError:  # the run or the pass that is damaged says so itself
-        return {}
-
-
-def _view_and_size(store: Store, run: RunRecord, score: Figure | None) -> tuple[RunView, int | None]:
-    try:
-        return replace(view_of(store.archive, run), score=score), store.size(run)
+        return replace(view_of(store.archive, run), score=headline_of_pass(store.archive, run)), store.size(run)
     except DamagedError as error:
         return RunView(run=run, counts={}, kinds={}, elapsed_s=run.elapsed_s, damage=str(error)), None
 
@@ -348,6 +337,8 @@ def _resume_step(view: RunView, name: str) -> tuple[str, str]:
         return f"graphmill resume {name} --source FILE", f"{does}; its items came from standard input"
     if not view.can_reopen:
         return _in_program(view), "continues it, in the program that has the function and the items"
+    if view.run.status.cause == StopReason.BUDGET:
+        return f"graphmill resume {name} --budget MORE", f"{does}; MORE is the budget of the whole run"
     return f"graphmill resume {name}", does
 
 

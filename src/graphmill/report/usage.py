@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphmill.core.money import cost_text
+from graphmill.core.money import cost_text, lost_text
 from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.report.text import align_columns, count_text, one_line, scaled
 
@@ -47,7 +47,17 @@ def _text(usage: Usage) -> str:
         calls += f", {count_text(usage.reused, 'answer')} reused"
     tokens_in = f"{count_text(usage.input_tokens, 'token')} in{_part(usage.cached_tokens, 'cached')}"
     tokens_out = f"{usage.output_tokens:,} out{_part(usage.reasoning_tokens, 'reasoning')}"
-    return " · ".join(filter(None, [calls, f"{tokens_in}, {tokens_out}", cost_text(usage.cost_nano, usage.unpriced)]))
+    return " · ".join(
+        filter(
+            None,
+            [
+                calls,
+                f"{tokens_in}, {tokens_out}",
+                cost_text(usage.cost_nano, usage.unpriced),
+                lost_text(usage.lost_nano),
+            ],
+        )
+    )
 
 
 def _part(count: int, word: str) -> str:

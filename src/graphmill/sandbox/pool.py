@@ -65,17 +65,18 @@ class SandboxPool:
             if self._is_tested:
                 return
             worker = await SandboxWorker.start(self._sandbox, self._packages, self._starter)
+            self._busy.add(worker)
             try:
                 outcome = await worker.ask(SandboxProgram(code=SELF_TEST), None, SandboxLimits())
-                if outcome.status != 0 or outcome.stdout != b"closed\n":
-                    found = (outcome.stderr or outcome.stdout).decode(errors="replace").strip()[-500:]
-                    raise SandboxError(f"the sandbox does not hold, so nothing is run in it: {found}")
             except _WorkerEndedError as error:
                 worker.end()
                 raise SandboxError(f"the sandbox ended in its self-test: {error}") from None
-            except BaseException:
+            finally:
+                self._busy.discard(worker)
+            if outcome.status != 0 or outcome.stdout != b"closed\n":
                 worker.end()
-                raise
+                found = (outcome.stderr or outcome.stdout).decode(errors="replace").strip()[-500:]
+                raise SandboxError(f"the sandbox does not hold, so nothing is run in it: {found}")
             self._idle.append(worker)
             self._is_tested = True
 
@@ -127,9 +128,9 @@ class SandboxPool:
         return outcome
 
     async def _take_worker(self, *, in_new: bool) -> SandboxWorker:
-        while self._idle and not in_new:
+        while self._idle:
             worker = self._idle.pop()
-            if worker.is_alive():
+            if worker.is_alive() and not in_new:
                 return worker
             worker.end()
         try:

@@ -6,6 +6,7 @@ import pytest
 
 from graphmill.cli import display
 from graphmill.cli.display import Display
+from graphmill.core.usage import Usage
 from graphmill.engine.results.statistics import LaneProgress, Progress, SeriesProgress
 from graphmill.report.progress import progress_line
 
@@ -39,6 +40,10 @@ def reading(**changes):
         (
             {"total": 1, "succeeded": 0, "series": SeriesProgress(path="score", done=1627, total=5000), "eta_s": None},
             "score 1,627/5,000 items · 3 running · 2 failed",
+        ),
+        (
+            {"usage": {"m": Usage(cost_nano=840_000_000)}, "budget_nano": 5_000_000_000, "waiting_for_budget": 1},
+            "118/164 · 3 running · 2 failed · 41.2/min · $0.84 of $5.00 · budget: 2 of 32 slots · 0 requests · 0 tokens · eta 1:07",
         ),
         ({"lanes": (lane(),)}, "118/164 · 3 running · 2 failed · 41.2/min · eta 1:07"),
         (

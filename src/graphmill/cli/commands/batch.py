@@ -12,11 +12,12 @@ import typer
 from graphmill import api
 from graphmill.api.batch import policy_for
 from graphmill.api.items import MOST_SAMPLES, prepare_items
-from graphmill.cli.foreground import Foreground
+from graphmill.cli.foreground import Foreground, bad_rows_noted
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
     Adaptive,
+    BudgetUsd,
     Cache,
     Columns,
     Concurrency,
@@ -151,6 +152,7 @@ def batch(  # noqa: PLR0913  one parameter per option
     inputs_file: InputsFile = None,
     concurrency: Concurrency = None,
     adaptive: Adaptive = None,
+    budget: BudgetUsd = None,
     retries: Retries = RETRIES,
     timeout: Timeout = TIMEOUT_S,
     max_failures: MaxFailures = None,
@@ -179,7 +181,7 @@ def batch(  # noqa: PLR0913  one parameter per option
 
     Example: graphmill batch --prompt 'Translate: ${text}' --model openai/gpt-5-mini --source texts.jsonl
 
-    Exit status: 0 success, 2 usage, 3 failures, 5 paused, 65 bad data, 74 output or journal not writable, 75 run
+    Exit status: 0 success, 2 usage, 3 failures, 4 stopped by the budget, 5 paused, 65 bad data, 74 output or journal not writable, 75 run
     active elsewhere, 129/130/143 signals.
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
@@ -203,7 +205,12 @@ def batch(  # noqa: PLR0913  one parameter per option
     )
     prepare_items(items, run_id=run_id, journal=place)
     asked = policy_of(
-        concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, max_failures=max_failures
+        concurrency=concurrency,
+        adaptive=adaptive,
+        retries=retries,
+        timeout=timeout,
+        max_failures=max_failures,
+        budget=budget,
     )
     policy = policy_for(graph, asked)
     total = items.count()
@@ -223,24 +230,25 @@ def batch(  # noqa: PLR0913  one parameter per option
         raise UsageError(_NO_FIELD)
     require_replaceable(output, place, force=force)
     notes = _notes(output, tags or ())
-    foreground.perform(
-        lambda watching: api.batch(
-            graph,
-            items,
-            policy=policy,
-            id_field=id_field,
-            total=total,
-            samples=samples,
-            keep_results=False,
-            run_id=run_id,
-            journal=place,
-            notes=notes,
-            on_change=on_change,
-            record_prompts=False if no_record_prompts else None,
-            scorers=scorers or (),
-            **watching,
+    with bad_rows_noted(items):
+        foreground.perform(
+            lambda watching: api.batch(
+                graph,
+                items,
+                policy=policy,
+                id_field=id_field,
+                total=total,
+                samples=samples,
+                keep_results=False,
+                run_id=run_id,
+                journal=place,
+                notes=notes,
+                on_change=on_change,
+                record_prompts=False if no_record_prompts else None,
+                scorers=scorers or (),
+                **watching,
+            )
         )
-    )
 
 
 def _has_several(items: Items, total: int | None) -> bool:

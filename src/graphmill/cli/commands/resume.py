@@ -8,11 +8,12 @@ import typer
 
 from graphmill import api
 from graphmill.cli.commands.control import reply_text, send_request
-from graphmill.cli.foreground import foreground_of, model_choices, model_details, output_of
+from graphmill.cli.foreground import bad_rows_noted, foreground_of, model_choices, model_details, output_of
 from graphmill.cli.options import (
     Adaptive,
     Answers,
     AnswersFile,
+    BudgetUsd,
     Concurrency,
     Force,
     Journal,
@@ -56,6 +57,7 @@ def resume(  # noqa: PLR0913  one parameter per option
     source_format: SourceFormat = None,
     concurrency: Concurrency = None,
     adaptive: Adaptive = None,
+    budget: BudgetUsd = None,
     models: Models = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
@@ -82,7 +84,9 @@ def resume(  # noqa: PLR0913  one parameter per option
         found = store.archive.find(run)
         answers = answers_by_id(store.archive, found, answers)
         is_unchanged = (
-            {source_name, concurrency, adaptive, timeout, on_change, output} == {None} and not answers and not choices
+            {source_name, concurrency, adaptive, budget, timeout, on_change, output} == {None}
+            and not answers
+            and not choices
         )
         if found.status == HELD and is_unchanged:  # with changes, its process refuses the second owner
             now = send_request(store.archive, found, RunRequest("unpause"), lambda now: now.status != HELD)
@@ -106,17 +110,18 @@ def resume(  # noqa: PLR0913  one parameter per option
             if_idle="nothing to do: every item already has a result",
         )
         require_replaceable(output, store, force=force)
-        foreground.perform(
-            lambda watching: api.resume(
-                found,
-                answers=answers,
-                items=items,
-                journal=OpenJournal(store),
-                policy=policy_changed(found, timeout=timeout, adaptive=adaptive),
-                concurrency=concurrency,
-                on_change=on_change,
-                notes=note_of_output(found, output),
-                **choices,
-                **watching,
+        with bad_rows_noted(items):
+            foreground.perform(
+                lambda watching: api.resume(
+                    found,
+                    answers=answers,
+                    items=items,
+                    journal=OpenJournal(store),
+                    policy=policy_changed(found, timeout=timeout, adaptive=adaptive, budget=budget),
+                    concurrency=concurrency,
+                    on_change=on_change,
+                    notes=note_of_output(found, output),
+                    **choices,
+                    **watching,
+                )
             )
-        )

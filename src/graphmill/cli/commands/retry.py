@@ -10,6 +10,7 @@ from graphmill import api
 from graphmill.cli.foreground import foreground_of, model_choices, model_details, output_of
 from graphmill.cli.options import (
     Adaptive,
+    BudgetUsd,
     Concurrency,
     Force,
     Journal,
@@ -54,6 +55,7 @@ def retry(  # noqa: PLR0913  one parameter per option
     ] = False,
     concurrency: Concurrency = None,
     adaptive: Adaptive = None,
+    budget: BudgetUsd = None,
     models: Models = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
@@ -101,7 +103,7 @@ def retry(  # noqa: PLR0913  one parameter per option
                 partial=partial,
                 resample=resample,
                 journal=OpenJournal(store),
-                policy=policy_changed(found, timeout=timeout, adaptive=adaptive),
+                policy=policy_changed(found, timeout=timeout, adaptive=adaptive, budget=budget),
                 concurrency=concurrency,
                 on_change=on_change,
                 notes=note_of_output(found, output),

@@ -14,6 +14,7 @@ from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
     Adaptive,
+    BudgetUsd,
     Cache,
     Concurrency,
     InputsFile,
@@ -51,6 +52,7 @@ def run(  # noqa: PLR0913  one parameter per option
     inputs_file: InputsFile = None,
     concurrency: Concurrency = None,
     adaptive: Adaptive = None,
+    budget: BudgetUsd = None,
     retries: Retries = RETRIES,
     timeout: Timeout = TIMEOUT_S,
     models: Models = None,
@@ -72,14 +74,16 @@ def run(  # noqa: PLR0913  one parameter per option
 
     Example: graphmill run examples/reviews.yaml review="Good, but late." customer=Ada
 
-    Exit status: 0 success, 2 usage, 3 failed, 5 paused, 65 bad data, 74 output or journal not writable, 75 run active
-    elsewhere, 129/130/143 signals.
+    Exit status: 0 success, 2 usage, 3 failed, 4 stopped by the budget, 5 paused, 65 bad data, 74 output or journal not
+    writable, 75 run active elsewhere, 129/130/143 signals.
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
     graph = load(workflow)
     graph = graph.with_models(*(models or ()), temperature=temperature, max_tokens=max_tokens, seed=seed, cache=cache)
     item = single(graph, read_inputs(graph, inputs or (), inputs_file))
-    policy = policy_for(graph, policy_of(concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout))
+    policy = policy_for(
+        graph, policy_of(concurrency=concurrency, adaptive=adaptive, retries=retries, timeout=timeout, budget=budget)
+    )
     foreground = SingleForeground(
         title=graph.name,
         details=(*models_used(graph), concurrency_text(graph, policy)),

@@ -125,8 +125,13 @@ class AttemptContext:
 
     # -- usage ---------------------------------------------------------------------------------------------------------
 
-    def report(self, usage: Usage, model: str, *, is_answer: bool = True) -> None:
-        """Add to the usage of the attempt, and of everything it is part of, however that ends."""
+    def report(self, usage: Usage, model: str, *, is_answer: bool = True, is_settled: bool = False) -> None:
+        """Add to the usage of the attempt, and of everything it is part of, however that ends.
+
+        ``is_settled`` says that a budget has counted it already.
+        """
+        if self.steps.budget is not None and not is_settled:
+            self.steps.budget.settle(0, usage.cost_nano + usage.lost_nano)
         if is_answer:
             self.attempt.step.record.add_models(model)
         self.steps.recorder.spend(self.attempt.step.job, model, usage)
@@ -173,6 +178,23 @@ class AttemptContext:
         """Record a call of a model; ``encode`` gets what redacts the step's failures."""
         step = self.attempt.step
         self.steps.recorder.record_call(step.job, self.path, partial(encode, step.rules.redact))
+
+    # -- the budget ----------------------------------------------------------------------------------------------------
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the run has one."""
+        return self.steps.budget is not None
+
+    async def reserve(self, nano: int) -> None:
+        """Wait until the budget has room for a call that costs at most this."""
+        if self.steps.budget is not None:
+            await self.steps.budget.reserve(self.attempt, nano)
+
+    def settle(self, reserved_nano: int, used_nano: int) -> None:
+        """Note what a call used for which so much was reserved."""
+        if self.steps.budget is not None:
+            self.steps.budget.settle(reserved_nano, used_nano)
 
     # -- nested calls --------------------------------------------------------------------------------------------------
 

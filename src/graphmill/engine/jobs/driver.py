@@ -167,7 +167,10 @@ class Driver:
         """Begin or resume the owner of a request that got its slot."""
         owner = request.owner
         if isinstance(owner, JobState):
-            self._begin_job(owner, request)
+            if self._engine.budget is not None and self._engine.budget.budget.is_spent:
+                self._engine.stop_for_budget()
+            else:
+                self._begin_job(owner, request)
         elif owner is not None:
             owner.slot = request
             self._occupy(request, owner.branch.job)

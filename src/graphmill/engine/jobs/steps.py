@@ -33,6 +33,7 @@ from graphmill.engine.results.recorder import (
     empty_recall,
 )
 from graphmill.engine.results.results import Commits
+from graphmill.engine.scheduling.budget import BudgetGate
 from graphmill.engine.scheduling.nested_calls import NestedCalls
 from graphmill.engine.scheduling.retry import Tries
 
@@ -52,7 +53,7 @@ class _StepAttempt(NamedTuple):
 class Steps:
     """Runs the steps that functions call, for all jobs of a run."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what it works with
         self,
         workers: Workers,
         commits: Commits,
@@ -63,7 +64,9 @@ class Steps:
         classifier: Classifier,
         random: Random,
         tracing: Tracing | None,
+        budget: BudgetGate | None = None,
     ) -> None:
+        self.budget = budget
         self.nested_calls = nested_calls
         self.workers = workers
         self._commits = commits

@@ -121,6 +121,9 @@ class Recorder(Protocol):
     def spend(self, job: Job, model: str, usage: Usage) -> None:
         """Add usage; the job's next row records it."""
 
+    def hold(self, nano: int) -> None:
+        """Note, so that it survives the death of the process, what the run counts as spent if it dies now."""
+
     def record_call(self, job: Job, path: str, encode: Callable[[], bytes]) -> None:
         """Record what passed between a step and a model; ``encode`` is called in another thread, and returns JSON."""
 
@@ -199,6 +202,9 @@ class NullRecorder:
 
     def begin(self, job: Job, attempt: int, path: str = "") -> int:
         return 0
+
+    def hold(self, nano: int) -> None:
+        pass
 
     def record_call(self, job: Job, path: str, encode: Callable[[], bytes]) -> None:
         pass

@@ -87,6 +87,7 @@ class Progress:
     are None if unknown. ``concurrency`` is the most attempts that may run at once now. ``held`` is why nothing new starts, if so:
     the run is paused, or the machine is full (then one attempt at a time still runs).
     In a run of one job ``series`` is the batch inside it that is running, if any. ``usage`` is by model.
+    ``budget_nano`` is the run's budget, and ``waiting_for_budget`` how many of the running attempts wait for room in it.
     """
 
     total: int | None
@@ -108,6 +109,8 @@ class Progress:
     elapsed_s: float
     series: SeriesProgress | None = None
     usage: Mapping[str, Usage] = field(default_factory=dict)
+    budget_nano: int | None = None
+    waiting_for_budget: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +259,8 @@ class RunStatistics:
             elapsed_s=self.elapsed_s(now),
             series=self._series(),
             usage=self._recorder.usage,
+            budget_nano=None if scheduler.budget is None else scheduler.budget.cap_nano,
+            waiting_for_budget=0 if scheduler.budget is None else scheduler.budget.waiting,
         )
 
     def _lanes(self, now: float) -> Iterator[LaneProgress]:

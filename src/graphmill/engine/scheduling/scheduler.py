@@ -21,6 +21,7 @@ from graphmill.core.result import (
 )
 from graphmill.engine.jobs.state import JobEnd, JobRecord, JobState
 from graphmill.engine.policy import Policy, require_count, require_window
+from graphmill.engine.scheduling.budget import Budget
 from graphmill.engine.scheduling.lanes import Lanes, SlotRequest, rank
 
 SHARE_COUNTS_FROM = 20
@@ -40,6 +41,7 @@ class Scheduler:
         self.uncommitted = UncommittedWrites()
         self.failures = FailureCount(policy)
         self.stop_failure: Failure | None = None  # once the run stops: how everything that has not ended ends
+        self.budget: Budget | None = None
         self.is_paused = False  # by a user
         self.guard_reason: str | None = None  # why the machine is too full for more than one attempt at a time
         self.queued = 0

@@ -10,6 +10,7 @@ from typing import Any
 
 from graphmill.core.usage import Usage
 from graphmill.engine.jobs.context import AttemptContext
+from graphmill.graph.models.models import Models
 
 _handler: ContextVar[Any] = ContextVar("graphmill_langchain_usage", default=None)
 
@@ -57,7 +58,9 @@ class CallUsage:
         for message in new:
             usage = _usage(message.usage_metadata)
             if usage is not None:
-                self._context.report(usage, _model_name(getattr(message, "response_metadata", None) or {}))
+                name = _model_name(getattr(message, "response_metadata", None) or {})
+                _, priced = Models.here().price(name, usage)
+                self._context.report(priced, name)
 
 
 def _messages(state: Any) -> Iterator[Any]:

@@ -18,9 +18,10 @@ from graphmill.core.job import item_of_sample
 from graphmill.core.json import fresh, json_bytes
 from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin, ToolCall
 from graphmill.core.result import UNMET_SCHEMA, Kind
-from graphmill.core.usage import NO_USAGE, Usage
+from graphmill.core.usage import LOST, NO_USAGE, Usage
 from graphmill.engine.failures import kind_of
 from graphmill.graph.models.answer import AnswerSchema, JsonAnswer, Misfit
+from graphmill.graph.models.bounds import most_cost_nano
 from graphmill.graph.models.cache import CachedCall, content_key
 from graphmill.graph.models.call_record import ModelCall
 from graphmill.graph.models.genai import observed_complete
@@ -301,6 +302,7 @@ async def call_model(
     """Call a model once. Usage is reported even when the call fails; errors hold no secrets."""
     model = context.shared(("access", target.lane), partial(_ModelAccess, target, context))
     access = model.access
+    reserved = await _reserve(target, request, access.address, context)
     try:
         response = await model.complete(
             request,
@@ -311,21 +313,52 @@ async def call_model(
             timeout_s=timeout_s,
         )
     except asyncio.CancelledError as error:
-        if (usage := getattr(error, "usage", None)) is not None:  # it was sent already
-            context.report_usage(usage, target.lane, is_answer=False)
+        reserved.settle(getattr(error, "usage", None), is_answer=False)  # it has one if it was sent already
         raise
     except TimeoutError:
+        reserved.settle(None if reserved.nano is None else LOST, is_answer=False)
         raise TimeoutError(f"{target.lane}: no answer in time") from None
     except Exception as error:  # noqa: BLE001  a provider may be third-party code: its errors are translated
-        if isinstance(error, AttemptError) and error.usage is not None:
-            context.report_usage(error.usage, target.lane, is_answer=False)
+        usage = None if reserved.nano is None else LOST
+        if isinstance(error, AttemptError):
+            usage = error.usage
+        reserved.settle(usage, is_answer=False)
         if isinstance(error, AttemptError) and error.limits is not None:
             context.report_limits(target, error.limits)
         raise translate_error(target, error) from None
-    context.report_usage(response.usage, target.lane)
+    reserved.settle(response.usage)
     if response.limits is not None:
         context.report_limits(target, response.limits)
     return response
+
+
+class _Reserved:
+    """A call that may be made; ``nano`` is what a budget has reserved for it, None without one."""
+
+    __slots__ = ("_context", "_lane", "nano")
+
+    def __init__(self, lane: str, context: Context, nano: int | None) -> None:
+        self._lane = lane
+        self._context = context
+        self.nano = nano
+
+    def settle(self, usage: Usage | None, *, is_answer: bool = True) -> None:
+        """Report what the call used; under a budget a request whose cost is not known used all that was reserved."""
+        if self.nano is not None and usage is not None and usage.unpriced:
+            usage = msgspec.structs.replace(usage, lost_nano=max(0, self.nano - usage.cost_nano))
+        if self.nano is not None:
+            self._context.settle(self.nano, 0 if usage is None else usage.cost_nano + usage.lost_nano)
+        if usage is not None:
+            self._context.report_usage(usage, self._lane, is_answer=is_answer, is_settled=self.nano is not None)
+
+
+async def _reserve(target: ModelTarget, request: ModelRequest, address: str, context: Context) -> _Reserved:
+    """Wait until the budget has room for a call, if there is one; Permanent if what it may cost is not known."""
+    if not context.has_budget:
+        return _Reserved(target.lane, context, None)
+    nano = most_cost_nano(target, request, address)
+    await context.reserve(nano)
+    return _Reserved(target.lane, context, nano)
 
 
 async def _complete_priced(target: ModelTarget, request: ModelRequest, *, address: str, **access: Any) -> ModelResponse:

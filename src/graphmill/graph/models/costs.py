@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, UsageError
+from graphmill.core.model_call import Image
+from graphmill.graph.models.bounds import no_bound, unbounded_part
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.nodes import is_known, nodes_within, target_of
 from graphmill.graph.models.settings import FILE_NAME
@@ -48,6 +50,38 @@ def unpriced_budgets(graph: Graph) -> list[str]:
         return []
     inputs = {name: graph.given.get(name, each.default) for name, each in graph.inputs.items()}
     return list(_loops_without_price(graph, models, inputs))
+
+
+def unbounded_calls(graph: Graph) -> list[str]:
+    """Say which nodes make calls that may cost any amount, which a budget does not allow."""
+    models = graph.models()
+    if models is None:
+        return []
+    found = [_unbounded(node, target_of(models, node)) for node in graph.model_nodes() if is_known(node)]
+    return list(dict.fromkeys(filter(None, found)))
+
+
+def _unbounded(node: Node, target: ModelTarget) -> str:
+    own = {name: value for name, value in node.raw_params.items() if value is not None}
+    fallback = own.get("defaults")
+    params = {**(fallback if isinstance(fallback, Mapping) else {}), **target.defaults, **own, **target.chosen}
+    if params.get("images") or params.get("extra"):
+        images = [Image(url=each) for each in params.get("images") or () if _is_url(each)]
+        extra = params.get("extra")
+        if problem := unbounded_part(extra if isinstance(extra, Mapping) else {}, images):
+            return f"node {node.id!r}: {problem}"
+    limit = params.get("max_tokens")
+    try:
+        address = target.address
+    except KeyError:
+        return ""
+    if target.prices.most_nano(address, 1, 1 if limit is not None else None) is None:
+        return f"node {node.id!r} calls {target.lane}, and what that may cost is not known: {no_bound(target, address)}"
+    return ""
+
+
+def _is_url(image: Any) -> bool:
+    return isinstance(image, str) and image.startswith(("http://", "https://"))
 
 
 def _loops_without_price(graph: Graph, models: Models, inputs: Mapping[str, Any]) -> Iterator[str]:

@@ -9,7 +9,9 @@ from typing import Any
 
 from graphmill.core.errors import UsageError
 from graphmill.core.suggest import suggestion
+from graphmill.core.usage import Usage
 from graphmill.engine.jobs.program import StepRules
+from graphmill.graph.models.prices import ModelPrices
 from graphmill.graph.models.rehearsal import NAME as REHEARSAL
 from graphmill.graph.models.rehearsal import PROTOCOL, current_rehearsal
 from graphmill.graph.models.settings import FILE_NAME, ModelSetting, ProviderSetting, Settings, settings_here
@@ -131,6 +133,16 @@ class Models:
     def named(self, name: str) -> ModelTarget:
         """Return what a name means, ignoring what is chosen for a run."""
         return self._target(self._by_name(name))
+
+    def price(self, name: str, usage: Usage) -> tuple[str, Usage]:
+        """Return the lane that a name means, and usage of it with its cost; also of a provider that is not configured."""
+        try:
+            target = self.named(name)
+            lane, prices, address = target.lane, target.prices, target.address
+        except (UsageError, KeyError):
+            provider, _, model = name.partition("/")
+            lane, prices, address = name, ModelPrices(provider, model, self.settings.prices.get(name, ())), ""
+        return lane, prices.price(usage, address, extra={})
 
     def shown(self, name: str) -> ModelTarget:
         """Return what the name of a model or else of a role means."""

@@ -42,7 +42,9 @@ class TableEntry(NamedTuple):
 
 
 def is_in_no_table(address: str) -> bool:
-    """Whether an address is one of this machine or network, whose prices nobody can know."""
+    """Whether an address is one of this machine or network, whose prices nobody can know; "" is where a provider usually is."""
+    if not address:
+        return False
     host = urlsplit(address).hostname or ""
     try:
         return not ipaddress.ip_address(host).is_global
@@ -82,10 +84,11 @@ def _find_model(protocol: str, address: str, model: str) -> ModelInfo | None:
 
 def _places(protocol: str, address: str) -> Iterator[dict[str, Any]]:
     """Name the provider by its address; only where that is the protocol's own is it known without."""
-    yield {"provider_api_url": address}
+    if address:
+        yield {"provider_api_url": address}
     host = urlsplit(address).hostname or ""
     provider = _PROVIDERS.get(protocol, protocol)
-    if host.endswith((f".{protocol}.com", "googleapis.com")):
+    if not address or host.endswith((f".{protocol}.com", "googleapis.com")):
         yield {"provider_id": provider}
 
 

@@ -116,6 +116,11 @@ class ModelPrices:
             found = self._found[key] = (now + _KEPT_S, self._look_up(address, served, tier, now))
         return found[1]
 
+    @property
+    def costs_nothing(self) -> bool:
+        """Whether its calls are free, and the settings do not say otherwise."""
+        return self._is_free and not self._own
+
     def is_known(self, address: str) -> bool:
         """Whether its calls have a price, or cost nothing."""
         return self._is_free or self.rates(address) is not None
@@ -134,7 +139,7 @@ class ModelPrices:
 
     def most_nano(self, address: str, input_tokens: int, output_tokens: int | None) -> int | None:
         """Return the most that one call can cost; None if that is unknown. Without a limit an answer may fill the model's context."""
-        if self._is_free and not self._own:
+        if self.costs_nothing:
             return 0
         now = time.time()
         found = self._dearest.get(address)

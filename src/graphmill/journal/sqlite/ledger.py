@@ -149,7 +149,7 @@ class SqliteLedger:
         calls = self._packer.pack(groups[CallRow]) if groups[CallRow] else []  # before others have to wait
         with writing(self._connection, busy_s=self._database.busy_s):
             uncounted = self._last - self._row.last
-            usage = _with_spent(self.usage, chain(groups[ResultRow], groups[StepRow], groups[AttemptRow]))
+            usage = _with_spent(self.usage, chain(*(groups[kind] for kind in _SPENDING)))
             counted = self._row._replace(changed_at=now, last=self._last, rows=self._row.rows + uncounted)
             if usage is not self._counted:
                 counted = counted._replace(usage=spent_body(usage))
@@ -240,6 +240,9 @@ class SqliteLedger:
         return OwnedError(
             f"run {self.run.id} was released or taken by another owner; what it has not recorded by now is not recorded"
         )
+
+
+_SPENDING = (ResultRow, StepRow, AttemptRow, RunRow)
 
 
 def _with_spent(usage: Spent, rows: Iterable[Any]) -> Spent:

@@ -1,0 +1,102 @@
+"""The most that a call can cost, from its request alone: what a budget reserves for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from graphmill.core.errors import Permanent
+from graphmill.core.json import json_bytes
+from graphmill.core.model_call import Image, Message, ModelRequest, Text
+from graphmill.graph.models.prices import bills_apart
+from graphmill.graph.models.target import ModelTarget
+
+_PER_REQUEST = 1000  # tokens of what providers put around messages, tools and schemas
+_PER_PART = 50
+_PER_IMAGE = 50_000  # of a small file may become as many
+_LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens", "maxOutputTokens")
+_ANSWERS = ("n", "best_of", "candidateCount")
+
+
+def most_cost_nano(target: ModelTarget, request: ModelRequest, address: str) -> int:
+    """Return the most that a call can cost; Permanent says why that is not known."""
+    if target.prices.costs_nothing:
+        return 0
+    if problem := unbounded_part(request.extra, [part for each in request.messages for part in _images(each)]):
+        raise Permanent(f"{target.lane}: {_UNDER} {problem}")
+    found = target.prices.most_nano(address, most_input_tokens(request), most_output_tokens(request))
+    if found is None:
+        raise Permanent(f"{target.lane}: {_UNDER} {no_bound(target, address)}")
+    return found
+
+
+_UNDER = "under a budget it must be known beforehand what a call may cost;"
+
+
+def no_bound(target: ModelTarget, address: str) -> str:
+    """Say why the most that calls of a model cost is not known, and what to do."""
+    if target.prices.is_known(address):
+        return "limit its answers with max_tokens (--max-tokens)"
+    return f"write prices: {{{target.lane}: {{input: …, output: …}}}} in graphmill.yaml, in US dollars for a million tokens"
+
+
+def unbounded_part(extra: Mapping[str, Any], images: list[Image]) -> str:
+    """Say what of a request has no bound; "" for nothing."""
+    if bills_apart(extra):
+        return "what `extra` asks for is billed apart from tokens; leave it out"
+    if any(image.data is None for image in images):
+        return "an image by URL may have any size; give a file or its data"
+    return ""
+
+
+def most_input_tokens(request: ModelRequest) -> int:
+    """Return an upper bound: a token is at least one byte, and an image at most as many tokens as bytes, or 50,000."""
+    found = _PER_REQUEST
+    for message in request.messages:
+        found += _PER_PART + _tokens_of(message)
+    for part in (request.schema, request.extra, msgspec.to_builtins(request.tools)):
+        if part:
+            found += len(json_bytes(part)) + _PER_PART
+    return found + 2 * _PER_PART * len(request.tools)
+
+
+def _tokens_of(message: Message) -> int:
+    if isinstance(message.content, str):
+        found = len(message.content.encode(errors="replace"))
+    else:
+        found = sum(_PER_PART + _part_tokens(part) for part in message.content)
+    if message.tool_calls:
+        found += len(json_bytes(msgspec.to_builtins(message.tool_calls)))
+    return found
+
+
+def _part_tokens(part: Text | Image) -> int:
+    if isinstance(part, Text):
+        return len(part.text.encode(errors="replace"))
+    return max(_PER_IMAGE, len(part.data or ""))
+
+
+def _images(message: Message) -> list[Image]:
+    if isinstance(message.content, str):
+        return []
+    return [part for part in message.content if isinstance(part, Image)]
+
+
+def most_output_tokens(request: ModelRequest) -> int | None:
+    """Return how long the answers to a request can be in all; None if that is not limited. What ``extra`` says wins."""
+    limit, answers = request.max_tokens, 1
+    for name, value in _settings(request.extra):
+        if name in _LIMITS:
+            limit = value if type(value) is int else None
+        elif name in _ANSWERS and type(value) is int:
+            answers = max(answers, value)
+    return None if limit is None else limit * answers
+
+
+def _settings(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in extra.items():
+        yield name, value
+        if isinstance(value, Mapping):
+            yield from _settings(value)

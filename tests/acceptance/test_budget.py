@@ -1,0 +1,171 @@
+"""A hard budget, against a server that keeps its own ledger: never more than the cap, and every cent of it accounted for."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import graphmill as gm
+from support.command import environment, run, write_items
+from support.model_server import ModelServer, reply
+
+INPUT, OUTPUT = 1000, 5000  # dollars for a million tokens: an answer of ten tokens costs five cents
+MOST = 40  # max_tokens
+NODE = {"id": "ask", "type": "llm", "params": {"model": "own/m", "prompt": "Item ${n}", "max_tokens": MOST}}
+
+
+class Ledger:
+    """Answers, and writes down what each answer costs."""
+
+    def __init__(self, tokens=10, takes_s=0.0):
+        self.tokens, self.takes_s = tokens, takes_s
+        self.billed_nano = 0
+        self.requests = 0
+
+    def __call__(self, asked):
+        self.requests += 1
+        return self._play
+
+    async def _play(self, writer):
+        await asyncio.sleep(self.takes_s)
+        self.billed_nano += 100 * INPUT * 1000 + self.tokens * OUTPUT * 1000
+        choice = {"message": {"content": "yes"}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 100, "completion_tokens": self.tokens}
+        writer.write(reply({"choices": [choice], "usage": usage}))
+        await writer.drain()
+        return True
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "nobody"))
+    with ModelServer() as found:
+        (tmp_path / "graphmill.yaml").write_text(
+            f"providers: {{own: {{protocol: openai, address: '{found.url}/v1'}}}}\n"
+            f"prices: {{own/m: {{input: {INPUT}, output: {OUTPUT}}}}}\n"
+        )
+        write_items(tmp_path, [{"n": number} for number in range(30)])
+        (tmp_path / "w.yaml").write_text(json.dumps({"inputs": {"n": {}}, "nodes": [NODE]}))
+        found.answer = Ledger()
+        yield found
+
+
+def spent(folder, name="r"):
+    usage = json.loads(run(folder, "status", name, "--json")[1])["usage"]
+    return usage["cost_usd"] or 0.0, usage["lost_usd"]
+
+
+def test_the_run_pauses_when_nothing_more_may_start_and_goes_on_with_more(server, tmp_path):
+    batch = ["batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r"]
+    code, out, err = run(tmp_path, *batch, "--budget", "3", "--concurrency", "4")
+    assert code == 4, err
+    assert "the budget is used up: $" in out + err
+    assert "graphmill resume r --budget MORE" in out + err
+    assert 0 < server.answer.requests < 30
+    cost, lost = spent(tmp_path)
+    assert (round(cost * 1e9), lost) == (server.answer.billed_nano, 0)
+    assert cost <= 3 < cost + 1.3  # the next call might have cost more than is left
+    assert json.loads(run(tmp_path, "status", "r", "--json")[1])["state"] == "paused"
+    assert run(tmp_path, "resume", "r")[0] == 4
+    assert run(tmp_path, "resume", "r", "--budget", "100")[0] == 0
+    assert server.answer.requests == 30
+    assert round(spent(tmp_path)[0] * 1e9) == server.answer.billed_nano
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_calls_in_functions_in_batches_and_asked_again_keep_to_it_too(server, tmp_path, protected):
+    if protected:
+        answers = iter(["no", "no", "{}"] * 100)
+        served = server.answer
+
+        async def ask(item):
+            return (await gm.complete("own/m", str(item["n"]), max_tokens=MOST, schema={"type": "object"})).data
+
+        async def play(writer):
+            served.billed_nano += 100 * INPUT * 1000 + 10 * OUTPUT * 1000
+            choice = {"message": {"content": next(answers)}, "finish_reason": "stop"}
+            writer.write(reply({"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 10}}))
+            await writer.drain()
+            return True
+
+        server.answer = lambda _: play
+        graph = ask
+    else:
+        served = server.answer
+        inner = {**NODE, "batch": {"times": 4, "as": "k", "parallel": True}}
+        graph = gm.load_data({"inputs": {"n": {}}, "nodes": [inner]}) if hasattr(gm, "load_data") else None
+        if graph is None:
+            (tmp_path / "b.yaml").write_text(json.dumps({"inputs": {"n": {}}, "nodes": [inner]}))
+            graph = gm.load("b.yaml")
+    report = gm.batch(graph, [{"n": 1}, {"n": 2}, {"n": 3}, {"n": 4}], policy=gm.Policy(concurrency=8, budget_usd=2))
+    assert report.stopped == "budget"
+    total = sum(usage.cost_nano for usage in report.statistics.usage.values())
+    assert total == served.billed_nano <= 2_000_000_000
+
+
+def test_what_has_no_bound_or_no_price_is_refused_before_the_first_item(server, tmp_path):
+    def refusal(workflow, *more):
+        (tmp_path / "w.yaml").write_text(json.dumps(workflow))
+        code, out, err = run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--budget", "1", *more)
+        assert (code, server.answer.requests) == (2, 0)
+        return out + err
+
+    def node(**params):
+        return {"inputs": {"n": {}}, "nodes": [{**NODE, "params": {"model": "own/m", "prompt": "${n}", **params}}]}
+
+    assert "--max-tokens" in refusal(node())
+    assert "prices: {own/other:" in refusal(node(model="own/other", max_tokens=5))
+    assert "image by URL" in refusal(node(max_tokens=5, images=["http://127.0.0.1/x.png"]))
+    assert "billed apart" in refusal(node(max_tokens=5, extra={"web_search_options": {}}))
+
+
+def test_a_call_that_turns_out_to_have_no_bound_fails_its_item(server):
+    async def ask(item):
+        return (await gm.complete("own/m", str(item))).text
+
+    report = gm.batch(ask, [1], policy=gm.Policy(budget_usd=1))
+    (result,) = report.results()
+    assert (result.status, "max_tokens" in result.error.message, server.answer.requests) == ("failed", True, 0)
+
+
+KILLED = """
+import sys
+import graphmill as gm
+gm.batch(gm.load("w.yaml"), gm.source("items.jsonl"), run_id="r", policy=gm.Policy(concurrency=4, budget_usd=float(sys.argv[1])))
+"""
+
+
+def test_calls_in_flight_at_two_kills_count_as_what_was_reserved(server, tmp_path):
+    for budget in ("20", "30"):
+        server.answer.takes_s = 0.05
+        before = server.answer.requests
+        process = subprocess.Popen([sys.executable, "-c", KILLED, budget], cwd=tmp_path, env=environment())
+        while server.answer.requests < before + 8:
+            assert process.poll() is None
+            time.sleep(0.005)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    server.answer.takes_s = 0.0
+    assert run(tmp_path, "resume", "r", "--budget", "100")[0] == 0
+    cost, lost = spent(tmp_path)
+    assert lost > 0
+    assert round((cost + lost) * 1e9) >= server.answer.billed_nano
+    assert cost + lost <= 100
+
+
+def test_what_functions_report_counts(tmp_path, monkeypatch, caplog):
+    monkeypatch.chdir(tmp_path)
+
+    async def work(item):
+        gm.report_usage("some/model", cost_usd=0.4, requests=1)
+        return item
+
+    report = gm.batch(work, range(50), policy=gm.Policy(budget_usd=1, concurrency=1))
+    assert (report.stopped, report.statistics.succeeded) == ("budget", 3)
+    assert "cannot be bounded beforehand" in caplog.text
