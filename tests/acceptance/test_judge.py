@@ -31,7 +31,7 @@ def test_a_judge_grades_by_a_rubric_with_the_target_as_reference(answered, playe
     prompts = played.texts()
     assert len(prompts) == 3
     assert all("Only digits are right." in prompt and "It is " in prompt for prompt in prompts)
-    assert "<reference_answer>\n0\n" in next(prompt for prompt in prompts if "What is 0?" in prompt)
+    assert re.search(r"<reference_\w{6}>\n0\n", next(prompt for prompt in prompts if "What is 0?" in prompt))
     assert found.usage["scripted/play"].requests == 3
     assert "scoring took 3 requests" in "\n".join(report.score_lines())
 
@@ -52,13 +52,13 @@ def test_answers_are_compared_in_a_random_order_and_in_the_opposite_one(answered
         return json.dumps({"reasoning": "the first", "best": "A"})
 
     def own(request):
-        letter = re.search(r"<answer_(\w)>\nIt is", played.texts()[-1])[1]
+        letter = re.search(r"<answer_(\w)_\w{6}>\nIt is", played.texts()[-1])[1]
         return json.dumps({"reasoning": "it says so", "best": letter})
 
     played.by = own
     found = gm.score("k7f2", "judge?compare=true", journal=answered).scores[0]
     assert (found.headline.value, len(played.asked)) == (1.0, 6)
-    assert {re.search(r"<answer_(\w)>\nIt is", text)[1] for text in played.texts()} == {"A", "B"}
+    assert {re.search(r"<answer_(\w)_\w{6}>\nIt is", text)[1] for text in played.texts()} == {"A", "B"}
     played.by = first
     again = gm.score("k7f2", "judge?compare=1", journal=answered)
     assert again.scores[-1].headline.value == 0.5

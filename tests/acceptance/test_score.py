@@ -85,6 +85,16 @@ def test_only_a_changed_answer_or_a_changed_scorer_is_scored_again(store):
     assert len(newer.calls) == 10
 
 
+def test_a_run_that_has_grown_and_lost_items_is_scored_as_it_is_now(store):
+    scored(store, items=ITEMS[:6])
+    gm.batch(solve, ITEMS[3:], run_id="k7f2", journal=store)
+    counting = Counting()
+    found = gm.score("k7f2", counting, journal=store).scores[1]
+    assert (len(counting.calls), found.items) == (7, 7)
+    report = gm.score("k7f2", "numeric", journal=store)
+    assert (report.passes[0].done_now, report.scores[0].items, report.scores[0].is_complete) == (4, 7, True)
+
+
 def test_answers_and_targets_are_found_in_the_fields_that_are_named(store):
     items = [{"id": "a", "right": {"value": 3}}, {"id": "b", "right": {"value": 4}}]
     gm.batch(lambda item: {"found": {"n": 3}, "more": 1}, items, run_id="k7f2", journal=store)

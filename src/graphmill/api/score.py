@@ -13,6 +13,7 @@ from graphmill.api.score_plan import graph_of_pass, plan_pass
 from graphmill.core.errors import UsageError
 from graphmill.engine.bridge import blocking
 from graphmill.engine.policy import Policy
+from graphmill.journal.manifest import policy_from
 from graphmill.journal.records import RunRecord
 from graphmill.report.report import Report, stored_report
 from graphmill.scoring.score_pass import ScoredFields
@@ -80,7 +81,7 @@ async def score_again(
         run.manifest["of"],
         graph_of_pass(run, graph).scorer,
         journal=journal,
-        policy=policy,
+        policy=policy or policy_from(run.manifest.get("policy", {})),
         concurrency=concurrency,
         **hooks,
     )

@@ -146,7 +146,7 @@ def figures_of_run(
             sample = _sample(entry.result, name, found, score, fields[: len(by)], fields[len(by) :])
             samples[name].append(msgspec.structs.replace(sample, is_resampled=entry.key in resampled))
     wanted.require_found()
-    expected = max(count, run.total or 0)
+    expected = max(count, (run.total or 0) - run.orphans)
     return [
         figures_of(
             samples[name],

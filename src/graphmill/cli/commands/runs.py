@@ -131,7 +131,8 @@ def prune(
 
 def runs_to_delete(runs: Sequence[RunRecord], *, now: float, older_s: float | None, keep: int) -> list[RunRecord]:
     """Choose inactive runs, given oldest first, that are old enough and not among the newest."""
-    own = [run for run in runs if "of" not in run.manifest]  # scoring passes go with their runs
+    ids = {run.id for run in runs}
+    own = [run for run in runs if run.manifest.get("of") not in ids]  # scoring passes go with their runs
     candidates = own[: max(0, len(own) - keep)]
     return [run for run in candidates if not run.is_live and (older_s is None or now - run.changed_at > older_s)]
 
