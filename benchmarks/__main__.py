@@ -42,6 +42,7 @@ from benchmarks import (
     resume_memory,
     resume_time,
     run_time,
+    sandbox_time,
     shell_overhead,
     source_select,
     stall,
@@ -65,7 +66,7 @@ _JOURNAL = (
     prompt_bytes,
 )
 _WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time, repeats_stall)
-_NODES = (source_select, shell_overhead, http_rate, langgraph_durable, pipeline_cpu, math_pairs)
+_NODES = (source_select, shell_overhead, http_rate, langgraph_durable, pipeline_cpu, math_pairs, sandbox_time)
 _MODELS = (model_rate, model_cpu, model_knee, model_unthrottled, model_memory)
 _SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS, *_NODES, *_MODELS))
 _FIGURES = {

@@ -1,8 +1,11 @@
 """The code scorer: programs are tested in a sandbox."""
 
 import asyncio
+import json
+import re
 import subprocess
 import sys
+from collections import Counter
 from contextlib import ExitStack
 
 import psutil
@@ -11,9 +14,11 @@ import pytest
 import graphmill as gm
 from graphmill.sandbox.bubblewrap import Bubblewrap
 from graphmill.sandbox.pool import SandboxPool
+from graphmill.sandbox.sandbox import SandboxProgram
 from graphmill.scoring.scorer import make_scorer
 from support.code_problems import PROBLEMS
-from support.command import Command, run, write_items
+from support.command import Command, answered, run, write_items
+from support.fake_hub import fake_hub
 from support.remains import is_alive, nothing_left, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no sandbox elsewhere")
@@ -103,16 +108,31 @@ def test_a_problem_without_valid_tests_is_no_wrong_answer(problem, said, scorer)
         score(scorer, "def f(x): return 2 * x", problem)
 
 
+NUMERICAL = """
+import numpy as np
+
+def assertion(out, exp, atol):
+    assert np.allclose(out, exp, rtol=1e-07, atol=atol)
+
+def check(candidate):
+    inputs = [[[1.0, 2.0]], [[0.5]]]
+    results = [[2.0, 4.0], [1.0]]
+    for i, (inp, exp) in enumerate(zip(inputs, results)):
+        assertion(candidate(*inp), exp, 0)
+"""
+
+
 def test_installed_packages_are_used_on_request():
     made = make_scorer("code", None, packages=True, memory_mb=1024)
-    problem = {"tests": ["import numpy as np", "assert np.allclose(f([1, 2]), [2, 4])"], "entry_point": "f"}
+    problem = {"prompt": 'def f(x):\n    """Double."""\n', "test": NUMERICAL, "entry_point": "f"}
     try:
-        found = asyncio.run(
-            made.call(answer="import numpy\ndef f(x): return list(2.0 * numpy.array(x))", problem=problem)
+        right = asyncio.run(
+            made.call(answer="    import numpy\n    return list(2.0 * numpy.array(x))", problem=problem)
         )
-        assert found.outcome == "correct", found
+        wrong = asyncio.run(made.call(answer="    return x", problem=problem))
     finally:
         asyncio.run(made.close())
+    assert (right.outcome, wrong.outcome) == ("correct", "wrong"), right
 
 
 def test_tests_of_a_named_field_are_used():
@@ -170,6 +190,58 @@ def test_on_a_busy_machine_no_right_program_is_timed_out():
         assert asyncio.run(score_all()) == ["correct"] * 300
 
 
+# -- the whole way
+
+
+def humaneval_row(number):
+    """A problem as the hub has it: add a number."""
+    prompt = f'def add(x):\n    """Solve problem p{number}: return x + {number}."""\n'
+    return {
+        "task_id": f"HumanEval/{number}",
+        "prompt": prompt,
+        "canonical_solution": f"    return x + {number}\n",
+        "test": f"def check(candidate):\n    assert candidate(1) == {1 + number}\n    assert candidate(0) == {number}\n",
+        "entry_point": "add",
+    }
+
+
+def solve_most(request):
+    """Solve all problems but p3, and p2 only now and then."""
+    number = int(re.search(r"\d+", request.problem)[0])
+    added = {2: solve_most.calls[number] % 2 * number, 3: 0}.get(number, number)
+    solve_most.calls[number] += 1
+    return f"attempt {request.round}: I add it.\n```python\ndef add(x):\n    return x + {added}\n```\nConfidence: 0.9"
+
+
+def test_solve_verify_judge_over_humaneval_is_scored_in_the_sandbox(agents, tmp_path):
+    solve_most.calls = Counter()
+    agents.solver = solve_most
+    columns = "".join(json.dumps(humaneval_row(number)) + "\n" for number in range(1, 5))
+    with fake_hub(tmp_path) as hub:
+        hub.add("openai/openai_humaneval", {"README.md": "---\nlicense: mit\n---\n", "test.jsonl": columns})
+        command = ["batch", "solve-verify-judge", "--source", "humaneval", "--scorer", "code", "--run-id", "k7f2"]
+        once = answered(tmp_path, *command, **hub.variables)
+        command = [
+            "batch",
+            "solve-verify-judge",
+            "--source",
+            "humaneval",
+            "--scorer",
+            "code",
+            "--run-id",
+            "k8",
+            "--samples",
+            2,
+        ]
+        twice = answered(tmp_path, *command, "--concurrency", 1, **hub.variables)
+    assert "4/4 items succeeded" in once
+    assert "pass@1 0.500" in once
+    assert "pass@1 0.625" in twice
+    assert "pass@2 0.750" in answered(tmp_path, "show", "k8")
+    shown = answered(tmp_path, "show", "k7f2+code", "HumanEval/3")
+    assert "got 1, expected 4" in shown
+
+
 # -- sandboxes
 
 
@@ -203,6 +275,36 @@ def test_a_sandbox_that_does_not_hold_is_not_used(hole, said):
             await pool.close()
 
     with nothing_left(), pytest.raises(gm.SandboxError, match=said):
+        asyncio.run(use())
+
+
+class OnceOnly(Bubblewrap):
+    """A sandbox that starts once and then no more."""
+
+    def __init__(self):
+        super().__init__()
+        self.started = []
+
+    def start(self, *given):
+        if self.started:
+            raise gm.SandboxError("no more")
+        self.started.append(super().start(*given))
+        return self.started[0]
+
+
+def test_a_sandbox_that_no_longer_starts_is_no_wrong_answer():
+    async def use():
+        sandbox = OnceOnly()
+        pool = SandboxPool(sandbox)
+        try:
+            await pool.open()
+            sandbox.started[0].kill()
+            sandbox.started[0].wait()
+            await pool.run(SandboxProgram(code="print(1)"))
+        finally:
+            await pool.close()
+
+    with nothing_left(), pytest.raises(gm.Unavailable, match="no more"):
         asyncio.run(use())
 
 

@@ -250,7 +250,7 @@ def test_any_dataset_is_read_by_its_place_with_config_split_and_revision(hub):
     card = (
         "---\nconfigs:\n"
         "- {config_name: small, data_files: [{split: train, path: [small/a.csv, small/b.csv.gz]}]}\n"
-        "- {config_name: large, data_files: 'large/*.jsonl'}\n---\n"
+        "- {config_name: large, data_files: [{split: train, path: 'large/*.jsonl'}, {split: test, path: 'x/*'}]}\n---\n"
     )
     files = {"small/a.csv": "q;a\n1;2\n", "small/b.csv.gz": gzip.compress(b"q,a\n3,4\n"), "large/x.jsonl": '{"q": 5}\n'}
     hub.add("me/mine", {"README.md": card, **files})
@@ -263,6 +263,7 @@ def test_any_dataset_is_read_by_its_place_with_config_split_and_revision(hub):
         ("hf:me/mine", "several configs.*small, large"),
         ("hf:me/mine?config=smal", "no config 'smal' \\(did you mean 'small'"),
         ("hf:me/mine?config=small&split=test", "no split 'test' of config 'small'.*splits are train"),
+        ("hf:me/mine?config=large&split=test", "no split 'test'.*splits are train"),
         ("hf:mine", "must be given as hf:org/name"),
         ("hf:me/mine?splits=x", "unknown option 'splits'"),
     ]:
@@ -272,6 +273,7 @@ def test_any_dataset_is_read_by_its_place_with_config_split_and_revision(hub):
 
 def test_without_a_card_files_tell_their_split_by_their_names(hub):
     hub.add("me/plain", {"dev.jsonl": "1\n", "data/train-00000.jsonl": "2\n", "notes.txt": "x"})
+    hub.add("me/configs", {"easy.jsonl": "5\n", "hard/test.jsonl": "6\n", "harder.jsonl": "7\n"})
     hub.add("me/one", {"everything.json": "[3]", "dataset_infos.json": "{}"})
     hub.add("me/twice", {"test.jsonl": "4\n", "data/test-0.parquet": parquet([{"n": 4}]), "stats/test.json": "[1]"})
     hub.add("me/none", {"data.py": "x"})
@@ -279,6 +281,7 @@ def test_without_a_card_files_tell_their_split_by_their_names(hub):
     assert list(gm.source("hf:me/plain?split=train")) == [2]
     assert list(gm.source("hf:me/one")) == [3]
     assert list(gm.source("hf:me/twice")) == [{"n": 4}]
+    assert [list(gm.source(f"hf:me/configs?config={name}")) for name in ("easy", "hard")] == [[5], [6]]
     with pytest.raises(gm.UsageError, match=r"no Parquet, JSON, CSV or YAML files.*refs/convert/parquet"):
         list(gm.source("hf:me/none"))
 

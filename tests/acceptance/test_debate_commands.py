@@ -1,20 +1,16 @@
 """solve-verify-judge from the command line: copied out, run, killed, retried, shown and exported."""
 
 import re
-import signal
 import subprocess
 import sys
 import zipfile
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from random import Random
 
 import pytest
 
 import graphmill as gm
 from support.agents import NAME, broken, ending, judgement, passing_in, solution, verification
-from support.command import IMPATIENT, Command, answered, rows, run, write_items
+from support.command import IMPATIENT, answered, rows, run, write_items
 from support.model_server import reply
 
 ROOT = Path(__file__).parents[2]
@@ -172,58 +168,6 @@ def test_trajectories_are_written_whole_to_a_new_folder_or_not_at_all(agents, tm
     before = sorted(tmp_path.rglob("*"))
     code, _, err = run(tmp_path, "export", "one", folder, "--format", "trajectory")
     assert (code in {2, 74}, said in err, sorted(tmp_path.rglob("*"))) == (True, True, before), err
-
-
-class Disturbed:
-    """Agents of which some calls are refused, broken or answered without JSON, the first time they are asked."""
-
-    def __init__(self, agents, share):
-        self.agents, self.share, self.random, self.seen = agents, share, Random(7), set()
-        for role in ("solver", "verifier", "judge"):
-            setattr(agents, role, partial(self._answer, getattr(agents, role)))
-
-    def _answer(self, agent, request):
-        place = (request.role, request.problem, request.round)
-        if place not in self.seen:
-            self.seen.add(place)
-            drawn = self.random.random() / self.share
-            if drawn < 0.55:
-                return reply({"error": {"message": "slow down"}}, 429, headers={"Retry-After": "0"})
-            if drawn < 0.8:
-                return '{"critique": "cut' if request.role != "solver" else agent(request)
-            if drawn < 1:
-                return reply({"error": {"message": "oh"}}, 500)
-        return agent(request)
-
-
-def debates(run_id):
-    """What came out of each problem, and which agents it asked."""
-    traces = gm.open_run(run_id).traces()
-    return {each.item_id: (each.output, {(step.role, step.round) for step in each.steps}) for each in traces}
-
-
-def test_a_disturbed_batch_that_is_killed_twice_comes_to_the_same_answers_as_a_calm_one(agents, tmp_path):
-    agents.solver = lambda request: (
-        solution(request) if int(request.problem[1:]) % 3 else solution(replace(request, round=1))
-    )
-    agents.verifier = lambda request: passing_in(int(request.problem[1:]) % 5)(request)
-    agents.judge = lambda request: judgement(int(request.problem[1:]) / 1000)
-    items = write_items(
-        tmp_path, [{"id": f"p{number}", "problem": f"problem p{number}", "domain": "math"} for number in range(60)]
-    )
-    asking = ["batch", NAME, "--source", items, "--concurrency", 32, "--run-id"]
-    answered(tmp_path, *asking, "calm")
-    calm = debates("calm")
-    assert {output["stop"] for output, _ in calm.values()} == {"passed", "circular", "max_rounds"}
-    Disturbed(agents, 0.2)
-    for killed_after in (40, 120):
-        agents.asked.clear()
-        with Command(tmp_path, *asking, "wild", argv=IMPATIENT) as killed:
-            killed.until(lambda: len(agents.asked) >= killed_after)  # noqa: B023
-            killed.send(signal.SIGKILL)
-            killed.wait()
-    answered(tmp_path, *asking, "wild", argv=IMPATIENT)
-    assert debates("wild") == calm
 
 
 def test_the_package_as_it_is_installed_has_every_file_of_the_workflow(tmp_path):

@@ -62,7 +62,8 @@ def test_a_name_that_is_not_public_is_no_attribute():
 
 def test_help_shows_of_each_command_what_its_own_help_begins_with():
     found = {
-        name: getattr(import_module(f"graphmill.cli.commands.{module}"), name) for name, (module, _) in COMMANDS.items()
+        name: getattr(import_module(f"graphmill.cli.commands.{module}"), name.replace(" ", "_"))
+        for name, (module, _) in COMMANDS.items()
     }
     functions = {
         name: found.registered_callback.callback if isinstance(found, typer.Typer) else found

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import graphmill as gm
+from graphmill.report.run_pages import runs_view
 from support.asked_model import answer
 from support.command import answered, environment, run
 
@@ -54,6 +55,21 @@ def test_a_batch_is_scored_when_it_has_ended(store):
     assert "10/10 items succeeded · pass@1 0.800 [0.490, 0.943]" in report.closing_line()
     assert report.scores[0].outcomes == {"correct": 8, "wrong": 2}
     assert store.find("k7f2+numeric").manifest["of"] == "k7f2"
+
+
+def test_on_result_is_for_the_batch_and_on_start_for_its_passes_too():
+    started, seen = [], []
+    report = gm.batch(
+        solve,
+        ITEMS,
+        run_id="k7f2",
+        journal="memory:",
+        scorers=["numeric", "exact"],
+        on_start=lambda run: started.append(run.id),
+        on_result=lambda job, result: seen.append(job.id),
+    )
+    assert (started, len(seen)) == (["k7f2", "k7f2+numeric", "k7f2+exact"], 10)
+    assert [len(result.metadata["scores"]) for result in report.results()] == [2] * 10
 
 
 def test_a_stored_run_is_scored_later_and_its_items_are_not_run_again(store):
@@ -275,6 +291,8 @@ def test_a_score_of_an_earlier_answer_is_not_shown(store):
     found = reader.scores()[0]
     assert (found.headline, found.missing, found.is_complete) == (None, 10, False)
     assert next(reader.results()).metadata["scores"] == {}
+    listed = runs_view(store.store, store.archive.runs(), limit=9).runs
+    assert [(view.name, view.score) for view, _ in listed] == [("k7f2", None), ("k7f2+numeric", None)]
     assert headline(gm.score("k7f2", "numeric", journal=store)) == 0.1
 
 

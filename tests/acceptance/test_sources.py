@@ -131,7 +131,7 @@ def test_what_is_selected_is_recorded_and_a_resume_selects_the_same(project, tab
     assert (code, "table.csv: line 11: 2 fields, but the header has 4" in err) == (65, True)
     code, out, err = run(project, *begin, "--skip-bad-rows", "--run-id", "r")
     assert (code, "6/6 items succeeded" in out) == (0, True)
-    assert "1 bad row skipped\n  table.csv: line 11: 2 fields, but the header has 4\n" in err
+    assert "note: 1 bad row skipped: table.csv: line 11: 2 fields, but the header has 4\n" in out + err
     (first, *_) = rows_of_run = [json.loads(line) for line in answered(project, "export", "r", "-").splitlines()]
     assert (first["input"]["note"], first["output"]["value"]) == ("x,y", first["id"][1:])
     # The file gets a row; what was selected before stays selected, and a resume finds nothing else to do.
@@ -139,7 +139,8 @@ def test_what_is_selected_is_recorded_and_a_resume_selects_the_same(project, tab
     assert (source["filters"], source["shuffle"], source["skip_bad_rows"]) == ([["kind", "a"]], 3, True)
     again = gm.source(**source)
     assert [item["id"] for item in again] == [row["id"] for row in rows_of_run]
-    assert "6/6 items succeeded" in answered(project, "resume", "r")
+    resumed = json.loads(answered(project, "resume", "r", "--json"))
+    assert (resumed["summary"], len(resumed["notes"])) == ("6/6 items succeeded", 1)
 
 
 def test_another_file_for_a_resume_is_selected_from_in_the_same_way(project, table):

@@ -89,7 +89,7 @@ def error_of(call, request=REQUEST):
 
 
 def test_all_of_ours_are_found():
-    assert provider_registry().names == ["anthropic", "gemini", "openai", "scripted"]
+    assert provider_registry().names == ["anthropic", "gemini", "local", "openai", "scripted"]
     assert [find_provider(name).name for name in provider_registry().names] == provider_registry().names
 
 

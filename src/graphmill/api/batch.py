@@ -14,6 +14,7 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from graphmill.api.items import (
+    bad_rows_notes,
     id_rule,
     job_among_items,
     prepare_items,
@@ -149,6 +150,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
                 samples=samples,
                 record_prompts=record_prompts,
             )
+        given = items
         bind = _binder(function, id_rule(items, id_field), effect, samples)
         if samples > 1:
             count = known_length(items) if total is None else total
@@ -158,8 +160,9 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
         report = await execute(
             function, items, policy, recording, bind=bind, total=total, keep_results=keep_results, **hooks
         )
-        report = replace(report, samples=samples)
-        return await score_after(report, judges, journal, **hooks)
+        report = replace(report, samples=samples, notes=(*report.notes, *bad_rows_notes(given)))
+        place = None if recording is None else recording.place
+        return await score_after(report, judges, place, **hooks)
 
 
 batch = blocking(abatch)
@@ -174,12 +177,15 @@ def scorers_note(scorers: Sequence[Scorer]) -> dict[str, Any]:
 async def score_after(
     report: Report, scorers: Sequence[Scorer], journal: JournalRef | None, **hooks: Unpack[BatchHooks]
 ) -> Report:
-    """Score a batch that has ended; one that was stopped early is scored once it is resumed."""
+    """Score a batch that has ended; one that was stopped early is scored once it is resumed.
+
+    ``on_result`` is for the batch alone; ``on_start`` receives each scoring pass too, so that it can be stopped.
+    """
     if not scorers or report.run_id is None or report.stopped is not None:
         return report
     with open_briefly(journal) as opened:
         plans = [plan_pass(opened, opened.archive.find(report.run_id), scorer) for scorer in scorers]
-        return await score_run(opened, report, plans, **hooks)
+        return await score_run(opened, report, plans, **hooks | {"on_result": None})
 
 
 async def score_run(

@@ -45,6 +45,15 @@ def prepare_items(items: Source, *, run_id: str | None, journal: Journal | str |
     items.prepare()
 
 
+def bad_rows_notes(items: Any) -> tuple[str, ...]:
+    """Say which rows of a source were skipped, if any were."""
+    if not isinstance(items, Source) or not items.bad_count:
+        return ()
+    more = items.bad_count - len(items.bad_rows)
+    named = "; ".join([*items.bad_rows, *([f"and {more:,} more"] if more else [])])
+    return (f"{items.bad_count:,} bad row{'s' * (items.bad_count != 1)} skipped: {named}",)
+
+
 def _former_source(run_id: str, journal: Journal | str | Path | None) -> Source | None:
     run = None
     if isinstance(journal, Journal):

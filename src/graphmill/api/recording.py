@@ -48,26 +48,26 @@ class Recording:
     """A batch's run in a journal; ``begin`` takes it over."""
 
     def __init__(self, journal: JournalRef | None, begin: Callable[[Journal], Recorder]) -> None:
-        self._place = _hold(journal)
+        self.place = _hold(journal)
         self._opened: Journal | None = None
         self._begin = begin
         self._context = copy_context()  # it is begun in another thread, but in the same rehearsal
 
     def begin(self) -> Recorder:
         """Open the journal and take over the run; blocks."""
-        self._opened = opened(self._place)
+        self._opened = opened(self.place)
         return self._context.run(self._begin, self._opened)
 
     @property
     def file(self) -> Path | None:
         """The journal's file; None for one in memory."""
-        if isinstance(self._place, Journal):
-            return self._place.store.file
-        return Path(self._place)
+        if isinstance(self.place, Journal):
+            return self.place.store.file
+        return Path(self.place)
 
     def stored(self, run_id: str) -> StoredResults:
         """Return the run's stored results; they can be read as long as the journal exists."""
-        return StoredResults(partial(open_briefly, self._place), run_id)
+        return StoredResults(partial(open_briefly, self.place), run_id)
 
     def how_to_continue(self, run_id: str | None) -> list[str]:
         """Say how far a run came that was interrupted, and what continues it; nothing if it cannot be read."""
@@ -82,7 +82,7 @@ class Recording:
 
     def close(self) -> None:
         """Close the journal if it was opened here."""
-        if self._opened is not None and self._opened is not self._place:
+        if self._opened is not None and self._opened is not self.place:
             self._opened.close()
 
 

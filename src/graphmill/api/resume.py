@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Unpack
 
 from graphmill.api.batch import BatchHooks, GraphLike, execute, function_of, policy_for, require_known, score_after
-from graphmill.api.items import Single, prepare_items, require_fields, require_id
+from graphmill.api.items import Single, bad_rows_notes, prepare_items, require_fields, require_id
 from graphmill.api.model_changes import ModelChange, ModelParams, change_models
 from graphmill.api.recording import JournalRef, open_briefly, plan_recording, plan_retry
 from graphmill.api.rehearsal import rehearsing_as
@@ -105,8 +106,10 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
             is_elsewhere=True,
             samples=options.get("samples", 1),
         )
+        scorers = scorers_of(run)
         report = await execute(function, series, rules, recording, **hooks)
-        return await score_after(report, scorers_of(run), journal, **hooks)
+        report = replace(report, notes=(*report.notes, *bad_rows_notes(series)))
+        return await score_after(report, scorers, journal, **hooks)
 
 
 async def aretry(  # noqa: PLR0913
@@ -174,10 +177,11 @@ async def aretry(  # noqa: PLR0913
             version=options.get("version"),
             options={**options, **(notes or {})},
         )
+        scorers = scorers_of(run)
         report = await execute(function, [], rules, recording, **hooks)
         if is_pass(run):
             return await score_again(run, graph=graph, journal=journal, policy=policy, concurrency=concurrency, **hooks)
-        return await score_after(report, scorers_of(run), journal, **hooks)
+        return await score_after(report, scorers, journal, **hooks)
 
 
 resume = blocking(aresume)

@@ -39,7 +39,6 @@ from graphmill.core.json import item_key, to_json
 from graphmill.core.result import Result, StopReason
 from graphmill.datasets.row import row_of
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
-from graphmill.datasets.source import Source
 from graphmill.engine.executor import Run
 from graphmill.engine.monitor.tracing import flush_telemetry
 from graphmill.graph.models.rehearsal import current_rehearsal
@@ -329,18 +328,6 @@ def _for_stdout(text: str) -> str:
 
 
 # -- runs that are resumed or retried
-
-
-@contextmanager
-def bad_rows_noted(items: Source | None) -> Iterator[None]:
-    """Name, at the end, the rows of a source that were skipped."""
-    try:
-        yield
-    finally:
-        if items is not None and items.bad_count:
-            more = items.bad_count - len(items.bad_rows)
-            lines = [f"{count_text(items.bad_count, 'bad row')} skipped", *(f"  {text}" for text in items.bad_rows)]
-            print_note("\n".join([*lines, *([f"  ...and {more:,} more"] if more else [])]))
 
 
 def foreground_of(run: RunRecord, *, output: str | None, **given: Any) -> Foreground:

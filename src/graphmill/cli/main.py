@@ -53,6 +53,7 @@ COMMANDS = {
     "convert": ("convert", "Convert a workflow of the older JSON form (ir_version)."),
     "nodes": ("nodes", "List the node types, or describe one."),
     "models": ("models", "List models and providers, or describe one model."),
+    "models pull": ("models_pull", "Download a model that runs on this machine, as local/NAME."),
     "datasets": ("datasets", "List the datasets that are known by name, with size, licence and source."),
     "cache": ("cache", "List, prune or clear cached model responses."),
 }
@@ -62,6 +63,7 @@ _MEANT = {
     "check": "validate",
     "continue": "resume",
     "create": "new",
+    "download": "models pull",
     "delete": "runs delete",
     "evaluate": "score",
     "failures": "errors",
@@ -78,6 +80,7 @@ _MEANT = {
     "outputs": "results' or 'export",
     "progress": "status",
     "prune": "runs prune",
+    "pull": "models pull",
     "rerun": "retry",
     "restart": "resume",
     "result": "results",
@@ -125,7 +128,9 @@ class LazyCommands(TyperGroup):
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command; suggest one if the name is wrong."""
+        """Find the command, which may have two words; suggest one if the name is wrong."""
+        if (both := " ".join(args[:2])) in COMMANDS:
+            args = [both, *args[2:]]
         if args[0] not in COMMANDS:
             ctx.fail(f"no command {args[0]!r}{_suggest(args[0])}")
         return super().resolve_command(ctx, args)
@@ -166,7 +171,7 @@ def _with_bare_rehearse(args: list[str]) -> list[str]:
 def _app_of(name: str) -> typer.Typer:
     """Import a command as an application of its own; one that has subcommands is one already."""
     module, _ = COMMANDS[name]
-    command = getattr(import_module(f"graphmill.cli.commands.{module}"), name)
+    command = getattr(import_module(f"graphmill.cli.commands.{module}"), name.replace(" ", "_"))
     if isinstance(command, typer.Typer):
         return command
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)

@@ -229,8 +229,10 @@ def _splits(place: HubPlace, config: str, names: Sequence[str], configs: Sequenc
     if declared:
         splits = _declared_splits(_wanted_config(place, config, declared), readable)
     else:
-        splits = _guessed_splits([name for name in readable if not config or name.startswith(f"{config}/")])
-    if not any(splits.values()):
+        named = re.compile(rf"(\A|/){re.escape(config)}[/._-]")  # a folder, or the beginning of a file's name
+        splits = _guessed_splits([name for name in readable if not config or named.search(name)])
+    splits = {split: files for split, files in splits.items() if files}
+    if not splits:
         raise UsageError(
             f"dataset {place.repository} has no Parquet, JSON, CSV or YAML files{f' of config {config!r}' * bool(config)}; "
             f"if the hub has converted it, use hf:{place.repository}@refs/convert/parquet"

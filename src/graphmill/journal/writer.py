@@ -98,6 +98,7 @@ class JournalWriter:
         self.suspects = suspects
         self._rows: deque[Row] = deque()
         self._spent: dict[str, Spent] = {}  # by job: what its next row is to tell
+        self._calls: dict[str, list[CallRow]] = {}  # by job: of steps that have not ended
         self._waiting = 0
         self._number = 0
         self._committed = 0
@@ -139,9 +140,8 @@ class JournalWriter:
         if usage is not None:
             spent = self._spent.pop(job.id, None)
         error = failure_body(failure)
-        return self._put(
-            AttemptRow(record.key, record.generation, path, attempt, failure.kind, error, usage_body(usage), spent)
-        )
+        row = AttemptRow(record.key, record.generation, path, attempt, failure.kind, error, usage_body(usage), spent)
+        return self._put(*self._calls_of(job, path), row)
 
     def spend(self, job: Job, model: str, usage: Usage) -> None:
         """Hold usage for the job's next row."""
@@ -158,10 +158,22 @@ class JournalWriter:
         self._held.hold(nano)
 
     def record_call(self, job: Job, path: str, encode: Callable[[], bytes]) -> None:
-        """Queue a call's row, unless the run records none, or its item is done."""
+        """Hold a call's row until that of its step, unless the run records none, or its item is done.
+
+        Both become durable at once: a call whose step is not durable will be made again, and must not be there twice.
+        """
         record = self._records.get(job.id)
         if record is not None and self._records_calls:
-            self._put(CallRow(record.key, record.generation, path, encode))
+            self._calls.setdefault(job.id, []).append(CallRow(record.key, record.generation, path, encode))
+
+    def _calls_of(self, job: Job, path: str) -> list[CallRow]:
+        """Take the calls of a step that are held."""
+        held = self._calls.pop(job.id, [])
+        others = [call for call in held if call.path != path]
+        if others:
+            self._calls[job.id] = others
+            return [call for call in held if call.path == path]
+        return held
 
     @property
     def usage(self) -> Spent:
@@ -189,7 +201,8 @@ class JournalWriter:
             record.key, record.generation, path, content, outcome.attempts, outcome.duration_s, outcome.body, error
         )
         spent = self._spent.pop(job.id, None)
-        return self._put(row._replace(usage=usage_body(outcome.usage), began_s=outcome.began_s, spent=spent))
+        row = row._replace(usage=usage_body(outcome.usage), began_s=outcome.began_s, spent=spent)
+        return self._put(*self._calls_of(job, path), row)
 
     def remember(self, job: Job, path: str, content: bytes, body: bytes, *, is_temporary: bool) -> int:
         """Queue a note's row."""
@@ -219,28 +232,28 @@ class JournalWriter:
             kind = said = None
         else:
             kind, said = error.kind, failure_body(error)
-        self._number += 1
-        self._rows.append(
-            ResultRow(
-                record.key,
-                record.generation,
-                job.id,
-                record.position,
-                record.content,
-                result.status,
-                kind,
-                result.attempts,
-                result.queued_s,
-                result.duration_s,
-                record.body,
-                body,
-                said,
-                None if is_plain else more_body(result, last, spent),
-                not is_plain and result.is_degraded,
-                spent,
-                not is_plain and result.is_partial,
-            )
+        calls = self._calls.pop(job.id, ()) if self._calls else ()
+        self._number += 1 + len(calls)
+        row = ResultRow(
+            record.key,
+            record.generation,
+            job.id,
+            record.position,
+            record.content,
+            result.status,
+            kind,
+            result.attempts,
+            result.queued_s,
+            result.duration_s,
+            record.body,
+            body,
+            said,
+            None if is_plain else more_body(result, last, spent),
+            not is_plain and result.is_degraded,
+            spent,
+            not is_plain and result.is_partial,
         )
+        self._rows.extend((*calls, row))
         return self._number
 
     def hurry(self) -> None:
@@ -303,6 +316,9 @@ class JournalWriter:
             reason = _left(waiting, is_whole=is_whole)
         self._ending = RunRow(status=status, reason=reason, more_s=elapsed_s)
         self._is_read = is_read and stopped is None and not because
+        for calls in self._calls.values():
+            self._put(*calls)
+        self._calls.clear()
         self._is_closing = True
         if self._gathering is not None:
             self._gathering.cancel()
@@ -317,9 +333,10 @@ class JournalWriter:
         if self._thread.is_alive():
             raise JournalError(f"the journal did not respond within {_CLOSE_S:g} s; resume the run from what it holds")
 
-    def _put(self, row: Row) -> int:
-        self._number += 1
-        self._rows.append(row)
+    def _put(self, *rows: Row) -> int:
+        """Queue rows that become durable at once: calls, and what they belong to."""
+        self._number += len(rows)
+        self._rows.extend(rows)
         if self._gathering is None:
             self._gathering = self._loop.call_later(GATHER_S, self._gathered)
         return self._number
@@ -359,9 +376,12 @@ class JournalWriter:
         self._is_idle = False
 
     def _commit(self) -> None:
-        count, take = min(len(self._rows), MOST_ROWS_AT_ONCE), self._rows.popleft
-        self._ledger.append([take() for _ in range(count)])
-        self._committed += count
+        take = self._rows.popleft
+        rows = [take() for _ in range(min(len(self._rows), MOST_ROWS_AT_ONCE))]
+        while self._rows and type(rows[-1]) is CallRow:
+            rows.append(take())
+        self._ledger.append(rows)
+        self._committed += len(rows)
         self._mailbox.post(("committed", self._committed))
 
     def _end(self) -> None:

@@ -274,6 +274,10 @@ def report_record(report: Report, error: Exception | None = None) -> dict[str, A
         "waiting": [{"id": result.job_id, "questions": dict(result.questions)} for result in report.waiting],
         "usage": usage_record(statistics.usage),
         "scores": [figures.to_json() for figures in report.scores],
+        "passes": [
+            {"run": each.run_id, "summary": each.summary(), "done_now": each.done_now, "stopped": each.stopped}
+            for each in report.passes
+        ],
         "statistics": {
             field.name: getattr(statistics, field.name) for field in fields(statistics) if field.name != "usage"
         },

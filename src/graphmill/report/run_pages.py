@@ -30,10 +30,10 @@ from graphmill.report.run_view import (
     tags_of,
     view_of,
 )
-from graphmill.report.scores import figures_of_run, headline_of_pass, score_lines
+from graphmill.report.scores import figures_of_run, headlines_of_passes, score_lines
 from graphmill.report.table import NOTHING, Column, table_lines
 from graphmill.report.text import ERRORS_SHOWN, align_columns, count_text, error_lines, local_time, one_line, size_text
-from graphmill.scoring.figures import ScoreFigures
+from graphmill.scoring.figures import Figure, ScoreFigures
 
 _ITEMS_CHARS = 80
 _COLUMNS = (
@@ -75,13 +75,24 @@ def runs_view(store: Store, runs: Sequence[RunRecord], *, limit: int) -> RunsVie
     ids = {run.id for run in runs}
     own = [run for run in runs if run.manifest.get("of") not in ids]
     newest = own[max(0, len(own) - limit) :]
-    listed = [each for run in newest for each in (run, *(one for one in runs if one.manifest.get("of") == run.id))]
-    return RunsView(runs=[_view_and_size(store, run) for run in listed], older=len(own) - len(newest))
+    listed = []
+    for run in newest:
+        passes = [each for each in runs if each.manifest.get("of") == run.id]
+        scores = _headlines(store, run, passes)
+        listed += [_view_and_size(store, each, scores.get(each.id)) for each in (run, *passes)]
+    return RunsView(runs=listed, older=len(own) - len(newest))
 
 
-def _view_and_size(store: Store, run: RunRecord) -> tuple[RunView, int | None]:
+def _headlines(store: Store, run: RunRecord, passes: Sequence[RunRecord]) -> Mapping[str, Figure]:
     try:
-        return replace(view_of(store.archive, run), score=headline_of_pass(store.archive, run)), store.size(run)
+        return headlines_of_passes(store.archive, run, passes)
+    except DamagedError:  # the run or the pass that is damaged says so itself
+        return {}
+
+
+def _view_and_size(store: Store, run: RunRecord, score: Figure | None) -> tuple[RunView, int | None]:
+    try:
+        return replace(view_of(store.archive, run), score=score), store.size(run)
     except DamagedError as error:
         return RunView(run=run, counts={}, kinds={}, elapsed_s=run.elapsed_s, damage=str(error)), None
 

@@ -16,7 +16,16 @@ from graphmill.journal.records import Entry, ItemHistory, Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.text import align_columns, count_text, one_line
 from graphmill.report.usage import usage_lines
-from graphmill.scoring.figures import ACCEPTED, TRUTH, Figure, RaterAgreement, ScoredSample, ScoreFigures, figures_of
+from graphmill.scoring.figures import (
+    ACCEPTED,
+    TRUTH,
+    Figure,
+    RaterAgreement,
+    ScoredSample,
+    ScoreFigures,
+    figures_of,
+    headline_of,
+)
 from graphmill.scoring.score import INFRASTRUCTURE, LEFT_OUT, SCORER_FAILED, Score
 from graphmill.scoring.score_pass import SCORED, ScoredFields, is_score_of
 
@@ -40,8 +49,8 @@ def scorer_name(run: RunRecord) -> str:
 class StoredScores:
     """The scores of a run's results by scorer; ask for them in input order."""
 
-    def __init__(self, archive: Archive, run: RunRecord) -> None:
-        self.passes = passes_of(archive, run)
+    def __init__(self, archive: Archive, run: RunRecord, passes: Sequence[RunRecord] | None = None) -> None:
+        self.passes = passes_of(archive, run) if passes is None else passes
         self._readers = [_PassReader(archive, each) for each in self.passes]
 
     def of(self, entry: Entry) -> dict[str, Score]:
@@ -160,15 +169,19 @@ def figures_of_run(
     ]
 
 
-def headline_of_pass(archive: Archive, run: RunRecord) -> Figure | None:
-    """Return the headline of a pass for a list of runs; None if it is none, or larger than what a list may read."""
-    if "of" not in run.manifest or run.rows > _MOST_LISTED:
-        return None
-    samples = []
+def headlines_of_passes(archive: Archive, run: RunRecord, passes: Sequence[RunRecord]) -> dict[str, Figure]:
+    """Return the headlines of the passes over a run by their ids, for a list: none of a run that is too large for one."""
+    if not passes or run.rows > _MOST_LISTED:
+        return {}
+    scores = StoredScores(archive, run, passes)
+    samples: dict[str, list[ScoredSample]] = {scorer_name(each): [] for each in passes}
     for entry in archive.entries(run, Query(statuses=SCORED)):
-        score, item_id = score_in(entry.result), entry.result.item_id
-        samples.append(ScoredSample(item_id=item_id, value=score.value, outcome=score.outcome))
-    return figures_of(samples, scorer=scorer_name(run)).headline
+        if not entry.is_orphaned:
+            for name, score in scores.of(entry).items():
+                item_id = entry.result.item_id
+                samples[name].append(ScoredSample(item_id=item_id, value=score.value, outcome=score.outcome))
+    found = {each.id: headline_of(samples[scorer_name(each)]) for each in passes}
+    return {name: figure for name, figure in found.items() if figure is not None}
 
 
 def _sample(

@@ -65,18 +65,17 @@ class SandboxPool:
             if self._is_tested:
                 return
             worker = await SandboxWorker.start(self._sandbox, self._packages, self._starter)
-            self._busy.add(worker)
             try:
                 outcome = await worker.ask(SandboxProgram(code=SELF_TEST), None, SandboxLimits())
+                if outcome.status != 0 or outcome.stdout != b"closed\n":
+                    found = (outcome.stderr or outcome.stdout).decode(errors="replace").strip()[-500:]
+                    raise SandboxError(f"the sandbox does not hold, so nothing is run in it: {found}")
             except _WorkerEndedError as error:
                 worker.end()
                 raise SandboxError(f"the sandbox ended in its self-test: {error}") from None
-            finally:
-                self._busy.discard(worker)
-            if outcome.status != 0 or outcome.stdout != b"closed\n":
+            except BaseException:
                 worker.end()
-                found = (outcome.stderr or outcome.stdout).decode(errors="replace").strip()[-500:]
-                raise SandboxError(f"the sandbox does not hold, so nothing is run in it: {found}")
+                raise
             self._idle.append(worker)
             self._is_tested = True
 
@@ -128,9 +127,9 @@ class SandboxPool:
         return outcome
 
     async def _take_worker(self, *, in_new: bool) -> SandboxWorker:
-        while self._idle:
+        while self._idle and not in_new:
             worker = self._idle.pop()
-            if worker.is_alive() and not in_new:
+            if worker.is_alive():
                 return worker
             worker.end()
         try:

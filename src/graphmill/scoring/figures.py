@@ -161,11 +161,10 @@ def figures_of(
     outcomes: Counter[str] = Counter()
     items: list[Item] = []
     resampled = 0
-    for _, group in groupby(samples, key=lambda sample: sample.item_id):
-        item = tuple(group)
+    for item in _items(samples):
         outcomes.update(sample.outcome for sample in item)
         resampled += sum(sample.is_resampled for sample in item)
-        if scored := tuple(sample for sample in item if not sample.is_left_out):
+        if scored := _scored(item):
             items.append(scored)
     left_out = {name: outcomes.pop(name) for name in sorted(LEFT_OUT) if outcomes[name]}
     return ScoreFigures(
@@ -185,6 +184,20 @@ def figures_of(
         calibration=_calibration(items),
         usage=usage,
     )
+
+
+def headline_of(samples: Iterable[ScoredSample]) -> Figure | None:
+    """Return the headline alone; None if nothing was scored."""
+    items = [scored for item in _items(samples) if (scored := _scored(item))]
+    return _headline(items) if items else None
+
+
+def _items(samples: Iterable[ScoredSample]) -> Iterator[Item]:
+    return (tuple(group) for _, group in groupby(samples, key=lambda sample: sample.item_id))
+
+
+def _scored(item: Item) -> Item:
+    return tuple(sample for sample in item if not sample.is_left_out)
 
 
 def _order(outcome: tuple[str, int]) -> tuple[int, int]:

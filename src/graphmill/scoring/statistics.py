@@ -11,7 +11,6 @@ import random
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import NamedTuple
 
 LEVEL = 0.95
@@ -31,7 +30,7 @@ def wilson_interval(successes: float, trials: int, *, level: float = LEVEL) -> I
     """Return Wilson's score interval of a share; it is never empty, also if all or none succeeded."""
     if trials < 1:
         return Interval(0.0, 1.0)
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    z = _deviations(level)
     share, spread = successes / trials, z * z / trials
     centre = (share + spread / 2) / (1 + spread)
     half = z / (1 + spread) * math.sqrt(share * (1 - share) / trials + spread / (4 * trials))
@@ -87,8 +86,15 @@ def _normal_interval(sums: list[float], sizes: list[int], level: float) -> Inter
     count, size = len(sums), sum(sizes)
     mean = math.fsum(sums) / size
     squares = math.fsum((total - mean * own) ** 2 for total, own in zip(sums, sizes, strict=True))
-    half = NormalDist().inv_cdf(0.5 + level / 2) * math.sqrt(squares * count / (count - 1)) / size
+    half = _deviations(level) * math.sqrt(squares * count / (count - 1)) / size
     return Interval(max(0.0, mean - half), min(1.0, mean + half))
+
+
+def _deviations(level: float) -> float:
+    """Return how many standard deviations on both sides hold this share of a normal distribution."""
+    from statistics import NormalDist  # noqa: PLC0415  takes 10 ms, which a command without scores need not pay
+
+    return NormalDist().inv_cdf(0.5 + level / 2)
 
 
 def _quantile(ordered: Sequence[float], share: float) -> float:

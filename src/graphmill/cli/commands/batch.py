@@ -12,7 +12,7 @@ import typer
 from graphmill import api
 from graphmill.api.batch import policy_for
 from graphmill.api.items import MOST_SAMPLES, prepare_items
-from graphmill.cli.foreground import Foreground, bad_rows_noted
+from graphmill.cli.foreground import Foreground
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
@@ -230,25 +230,24 @@ def batch(  # noqa: PLR0913  one parameter per option
         raise UsageError(_NO_FIELD)
     require_replaceable(output, place, force=force)
     notes = _notes(output, tags or ())
-    with bad_rows_noted(items):
-        foreground.perform(
-            lambda watching: api.batch(
-                graph,
-                items,
-                policy=policy,
-                id_field=id_field,
-                total=total,
-                samples=samples,
-                keep_results=False,
-                run_id=run_id,
-                journal=place,
-                notes=notes,
-                on_change=on_change,
-                record_prompts=False if no_record_prompts else None,
-                scorers=scorers or (),
-                **watching,
-            )
+    foreground.perform(
+        lambda watching: api.batch(
+            graph,
+            items,
+            policy=policy,
+            id_field=id_field,
+            total=total,
+            samples=samples,
+            keep_results=False,
+            run_id=run_id,
+            journal=place,
+            notes=notes,
+            on_change=on_change,
+            record_prompts=False if no_record_prompts else None,
+            scorers=scorers or (),
+            **watching,
         )
+    )
 
 
 def _has_several(items: Items, total: int | None) -> bool:

@@ -8,7 +8,7 @@ import typer
 
 from graphmill import api
 from graphmill.cli.commands.control import reply_text, send_request
-from graphmill.cli.foreground import bad_rows_noted, foreground_of, model_choices, model_details, output_of
+from graphmill.cli.foreground import foreground_of, model_choices, model_details, output_of
 from graphmill.cli.options import (
     Adaptive,
     Answers,
@@ -110,18 +110,17 @@ def resume(  # noqa: PLR0913  one parameter per option
             if_idle="nothing to do: every item already has a result",
         )
         require_replaceable(output, store, force=force)
-        with bad_rows_noted(items):
-            foreground.perform(
-                lambda watching: api.resume(
-                    found,
-                    answers=answers,
-                    items=items,
-                    journal=OpenJournal(store),
-                    policy=policy_changed(found, timeout=timeout, adaptive=adaptive, budget=budget),
-                    concurrency=concurrency,
-                    on_change=on_change,
-                    notes=note_of_output(found, output),
-                    **choices,
-                    **watching,
-                )
+        foreground.perform(
+            lambda watching: api.resume(
+                found,
+                answers=answers,
+                items=items,
+                journal=OpenJournal(store),
+                policy=policy_changed(found, timeout=timeout, adaptive=adaptive, budget=budget),
+                concurrency=concurrency,
+                on_change=on_change,
+                notes=note_of_output(found, output),
+                **choices,
+                **watching,
             )
+        )

@@ -36,7 +36,7 @@ def _require_address(node: Node, target: ModelTarget) -> None:
     try:
         target.require_address()
         if require is not None:
-            require(target.address)
+            require(target.address, target.model)
     except Unavailable as error:
         raise UsageError(f"node {node.id!r} calls {target.lane}: {error}") from None
 

@@ -15,7 +15,8 @@ class Provider(Protocol):
     ``address`` is where it is served; ``key_variable`` names the variable of the environment that holds the key, "" where none is
     wanted, ``address_variable`` one that may hold another address. ``supports_schema`` says whether answers are held to a JSON Schema.
     One whose calls cost nothing has ``is_free = True``.
-    It may have ``require(address)``, which raises Unavailable where it can tell before the first item that it will not be reached.
+    It may have ``require(address, model)``, which raises Unavailable where it can tell before the first item that it will not be
+    reached, and ``slots``, how many calls of a model may run at once where the settings give no ``limits``.
     """
 
     name: str

@@ -59,10 +59,13 @@ class ModelTarget:
 
     @property
     def limits(self) -> Limits | None:
-        """Its configured limits, for its account; None if there are none."""
-        if self.setting.limits is None:
-            return None
-        return replace(self.setting.limits, account=self.account)
+        """Its configured limits, for its account, or those of its provider; None if there are none."""
+        if self.setting.limits is not None:
+            return replace(self.setting.limits, account=self.account)
+        slots: int | None = getattr(self.provider, "slots", None)
+        if slots is not None:
+            return Limits(concurrency=slots, account=self.account)
+        return None
 
     @property
     def account(self) -> str:

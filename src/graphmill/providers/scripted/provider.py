@@ -49,8 +49,9 @@ class Scripted:
     is_cached = False
     is_free = True
 
-    def require(self, address: str) -> None:
+    def require(self, address: str, model: str = "") -> None:
         """Check a script or find a function before the first item; Unavailable says what is wrong."""
+        del model
         _load(address)
 
     def open(self) -> ScriptedServers:

@@ -233,6 +233,8 @@ class Remote:
         return _do(self, "call", *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__array"):  # by which numpy would read memory where the program says
+            raise AttributeError(name)
         return _do(self, "getattr", name)
 
     def __setattr__(self, name: str, value: Any) -> None:

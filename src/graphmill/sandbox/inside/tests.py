@@ -168,7 +168,7 @@ def _units(tree: ast.Module, source: str, entry_point: str | None) -> Iterator[U
         body = _body_of_check(statement) if entry_point else None
         if body is not None:
             for each in body:
-                yield _unit(each, source)
+                yield _unit(each, source, asserting)
         elif not (entry_point and _calls_check(statement)):
             yield from _units_of(statement, source, asserting)
 

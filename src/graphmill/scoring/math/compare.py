@@ -28,7 +28,10 @@ POLICY_VERSION = 1
 SameExpression = Callable[[str, str], bool]
 SameEquation = Callable[[tuple[str, str], tuple[str, str]], bool]
 
-_NAME = re.compile(r"\\?[A-Za-z]+(?:_\{?\w\}?)?(?:\s*\(\s*[A-Za-z]\s*\))?")
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_IN_TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
+_PLAIN_TEXT = re.compile(r"[A-Za-z0-9 .,'()]+")
+_NAME = re.compile(r"(?:m?\\angle\s*)?\\?[A-Za-z]+(?:_\{?\w\}?)?(?:\s*\(\s*[A-Za-z]\s*\))?")
 
 
 class Comparison:
@@ -49,7 +52,7 @@ class Comparison:
     def _equal(self, gold: Answer, answer: Answer) -> bool:
         gold, answer = _unwrap_names(gold, answer)
         if isinstance(gold, Words) or isinstance(answer, Words):
-            return _as_words(gold) == _as_words(answer) != ""
+            return _as_words(gold) == _as_words(answer) != "" or self._same_product(gold, answer)
         if isinstance(gold, Quantity) and isinstance(answer, Quantity):
             return self._same_quantity(gold, answer)
         if isinstance(gold, Group) and isinstance(answer, Group):
@@ -63,6 +66,14 @@ class Comparison:
         if isinstance(gold, Group) and gold.brackets == "{}" and len(gold.parts) == 1:
             return self._equal(gold.parts[0], answer)
         return False
+
+    def _same_product(self, gold: Answer, answer: Answer) -> bool:
+        """Compare ``ab``, which looks like a word, with an expression such as ``2ab/2``."""
+        if isinstance(gold, Words) and isinstance(answer, Quantity):
+            gold, answer = answer, gold
+        if not isinstance(gold, Quantity) or not isinstance(answer, Words) or not answer.product:
+            return False
+        return isinstance(gold.value, str) and not gold.unit and self._same_expression(gold.value, answer.product)
 
     def _same_quantity(self, gold: Quantity, answer: Quantity) -> bool:
         if gold.base is not None or answer.base is not None:
@@ -112,7 +123,7 @@ class Comparison:
 
 
 def _unwrap_names(gold: Answer, answer: Answer) -> tuple[Answer, Answer]:
-    """Leave out ``x =`` where only one side has it."""
+    """Leave out ``x =``, or a calculation, where only one side has it."""
     if isinstance(gold, Equation) and not isinstance(answer, Equation):
         return _unwrap_name(gold), answer
     if isinstance(answer, Equation) and not isinstance(gold, Equation):
@@ -121,7 +132,8 @@ def _unwrap_names(gold: Answer, answer: Answer) -> tuple[Answer, Answer]:
 
 
 def _unwrap_name(side: Equation) -> Answer:
-    if side.relation == "=" and _NAME.fullmatch(side.left.strip()):
+    has_letters = re.search("[A-Za-z]", _COMMAND.sub("", side.left))
+    if side.relation == "=" and (_NAME.fullmatch(side.left.strip()) or not has_letters):  # x = 49, or 7^2 = 49
         return read_answer(side.right)
     return side
 
@@ -141,8 +153,11 @@ def _as_latex(quantity: Quantity) -> str:
 def _as_words(answer: Answer) -> str:
     if isinstance(answer, Words):
         return answer.text
-    if isinstance(answer, Quantity) and isinstance(answer.value, str) and not answer.unit:
-        return re.sub(r"[^a-z0-9 ]", "", answer.value.lower()).strip()
+    if not isinstance(answer, Quantity) or not isinstance(answer.value, str) or answer.unit:
+        return ""
+    text = _IN_TEXT.sub(r"\1", answer.value)
+    if _PLAIN_TEXT.fullmatch(text):
+        return " ".join(re.sub(r"[^a-z0-9 ]", "", text.lower()).split())
     return ""
 
 

@@ -29,9 +29,10 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """An answer in words, in lower case."""
+    """An answer in words, in lower case. ``product`` is as it was written if it may be a product of letters, such as ``ab``."""
 
     text: str
+    product: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ _REPLACED = [
     (re.compile(r"(?<![\\A-Za-z])sqrt\s*(\d+)"), r"\\sqrt{\1}"),
     (re.compile(r"(?<![\\A-Za-z])pi(?![A-Za-z])"), r"\\pi "),
     (re.compile(r"\*\*"), "^"),
+    (re.compile(r"\\(?:emptyset|varnothing)(?![A-Za-z])|∅"), r"\\{\\}"),
 ]
 _WRAPPED = re.compile(r"\$\$(.*)\$\$|\$([^$]*)\$|\\\((.*)\\\)|\\\[(.*)\\\]", re.DOTALL)
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
@@ -110,7 +112,13 @@ _GRID = re.compile(r"\\begin\{([pb]?matrix|array)\}(?:\{[lcr|]*\})?(.*)\\end\{\1
 _MEMBER = re.compile(r"[A-Za-z]\s*\\in(?![A-Za-z])\s*(.+)", re.DOTALL)
 _RELATION = re.compile(r"\\le(?![A-Za-z])|\\ge(?![A-Za-z])|\\ne(?![A-Za-z])|[<>=]")
 _TEXT_ONLY = re.compile(r"\(?\s*\\text\s*\{([^{}]*)\}\s*\)?")
-_PLAIN_WORDS = re.compile(r"[A-Za-z][A-Za-z'-]+(?:\s+[A-Za-z'-]+)*|\([A-Za-z]\)")
+_PLAIN_WORD = r"[A-Za-z]{2,}(?:['-][A-Za-z]+)*"
+_PLAIN_WORDS = re.compile(rf"{_PLAIN_WORD}(?:\s+(?:{_PLAIN_WORD}|[AaI]))*|\([A-Za-z]\)")
+_NAMED = re.compile(r"\s*([A-Za-z](?:_\{?\w\}?)?)\s*=\s*([^=]+)")
+_REALS = re.compile(r"\\mathbb\s*\{?\s*R\s*\}?|\\R")
+_PRODUCT = re.compile(r"[A-Za-z]{2,4}")
+_COUNTED_WORDS = re.compile(r"\s*[-+]?\d[\d.,]*\s+[A-Za-z].*")
+_REPEATING = re.compile(r"([-+]?)\s*(\d*)\.(\d*)\\overline\s*\{\s*(\d+)\s*\}")
 _UNIT_NAMES = """
 inch: in inches | foot: ft feet | yard: yd | mile: mi | millimeter: mm millimetre | centimeter: cm centimetre | meter: m metre
 kilometer: km kilometre | second: s sec | minute: min | hour: h hr | gram: g | kilogram: kg | milligram: mg | liter: l litre
@@ -187,6 +195,9 @@ class _Reader:
         if depth > _MOST_DEPTH:
             raise TooComplexError(f"nested more than {_MOST_DEPTH} deep")
         text = text.strip().strip("$").strip() if text.strip().endswith("$") else text.strip()
+        in_text = _TEXT_ONLY.fullmatch(text)
+        if in_text and _COUNTED_WORDS.fullmatch(in_text[1]):  # \text{5 hours}
+            text = in_text[1].strip()
         for read in (
             self._words,
             self._member,
@@ -210,7 +221,8 @@ class _Reader:
         bare = re.sub(r"[^a-z0-9 ]", "", words.lower()).strip()
         if found and re.fullmatch(r"[-+]?[\d.,/]+", words.strip()):
             return None  # \text{42} is a number
-        return Words(" ".join(bare.split())) if bare else None
+        product = text if not found and _PRODUCT.fullmatch(text) else ""
+        return Words(" ".join(bare.split()), product) if bare else None
 
     def _member(self, text: str, depth: int) -> Answer | None:
         found = _MEMBER.fullmatch(text)
@@ -228,7 +240,10 @@ class _Reader:
         members = [each for each in _split(_CONNECTED.sub(",", text), re.compile("[,;]")) if each.strip()]
         if len(members) <= 1:
             return None
-        return Group("", tuple(part for each in members for part in _flat(self.read(_drop_name(each), depth))))
+        names = {found[1] for each in members if (found := _NAMED.fullmatch(each))}
+        if len(names) < 2:  # x = 2, x = 3 are two values; x = 2, y = 3 are two equations
+            members = [_drop_name(each) for each in members]
+        return Group("", tuple(part for each in members for part in _flat(self.read(each, depth))))
 
     def _plus_minus(self, text: str, depth: int) -> Answer | None:
         if not re.search(r"\\(?:pm|mp)(?![A-Za-z])", text):
@@ -275,6 +290,8 @@ class _Reader:
         return Equation(relation, left, right)
 
     def _group(self, text: str, depth: int) -> Answer | None:
+        if _REALS.fullmatch(text):
+            return Group("()", (Quantity("-\\infty"), Quantity("\\infty")))
         if text.startswith("\\{") and text.endswith("\\}") and _is_wrapped(text[1:-2] + "}"):
             inner = text[2:-2]
             if not inner.strip():
@@ -374,6 +391,9 @@ def read_number(text: str) -> Fraction | Decimal | None:
     found = _POWER_OF_TEN.fullmatch(text)
     if found:
         return _scaled(found[1] + "1", found[2] or found[3])
+    found = _REPEATING.fullmatch(text)
+    if found:
+        return _signed(found[1], _repeating(found[2], found[3], found[4]))
     found = _FRACTION.fullmatch(text)
     if not found:
         return None
@@ -382,6 +402,12 @@ def read_number(text: str) -> Fraction | Decimal | None:
     if denominator == 0 or (whole is not None and (numerator < 0 or denominator < 0)):
         return None
     return _signed(sign, Fraction(numerator, denominator) + int(whole or 0))
+
+
+def _repeating(whole: str, fixed: str, repeated: str) -> Fraction:
+    """Return the value of a decimal whose last digits repeat for ever."""
+    start = Fraction(int(whole + fixed or "0"), 10 ** len(fixed))
+    return start + Fraction(int(repeated), 10 ** len(fixed) * (10 ** len(repeated) - 1))
 
 
 def _scaled(mantissa: str, exponent: str) -> Fraction | Decimal | None:
@@ -398,8 +424,8 @@ def _signed(sign: str | None, value: Fraction) -> Fraction:
 
 def _drop_name(text: str) -> str:
     """Return what a member of a list is equal to: ``x = 2`` in ``x = 2, x = 3``."""
-    found = re.fullmatch(r"\s*[A-Za-z](?:_\{?\w\}?)?\s*=\s*([^=]+)", text)
-    return found[1] if found else text
+    found = _NAMED.fullmatch(text)
+    return found[2] if found else text
 
 
 def _flat(part: Answer) -> Sequence[Answer]:

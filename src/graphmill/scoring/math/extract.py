@@ -13,11 +13,16 @@ _MATH = re.compile(r"\$\$?(.+?)\$\$?(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTA
 _MATH_AT_START = re.compile(r"(?:\*\*)?\s*(?:\$\$?((?:\\\$|[^$])+)\$\$?|\\\((.+?)\\\)|\\\[(.+?)\\\])", re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<!\\)[.!?](?:\s|$)|\n")
 _NUMBER = re.compile(
-    r"(?<![\w.])-?\$?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+|(?<=\d))(?:[eE][-+]?\d+)?%?(?!\w)|(?<!\w)-?\d+/\d+(?!\w)"
+    r"(?<!\w)-?\d+/\d+(?!\w)|(?<![\w.])-?\$?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+|(?<=\d))(?:[eE][-+]?\d+)?%?(?!\w)"
 )
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _MOST_BARE = 400
 _PROSE_WORDS = 4
+_PROSE = re.compile(
+    r"(?<![\\A-Za-z])(?:is|are|was|equals?|costs?|gives?|gets?|have|has|we|it|there|so|thus|hence|therefore)(?![A-Za-z])",
+    re.IGNORECASE,
+)
+_AFTERWARDS = re.compile(r"(?<=[\w)}$])\s+(?:of|because|since|which|as|when|where)\s.*")
 
 
 def extract_answer(text: str) -> str | None:
@@ -84,12 +89,13 @@ def _start_of(text: str) -> str:
     if found:
         return next(group for group in found.groups() if group is not None)
     end = _SENTENCE_END.search(text)
-    return text[: end.start()] if end else text
+    return _AFTERWARDS.sub("", text[: end.start()] if end else text)
 
 
 def _is_bare(text: str) -> bool:
-    """Whether a text is an answer and nothing else: one short line with few words."""
-    return len(text) <= _MOST_BARE and "\n" not in text and len(_WORD.findall(text)) < _PROSE_WORDS
+    """Whether a text is an answer and nothing else: one short line with few words, and none that makes a sentence."""
+    is_short = len(text) <= _MOST_BARE and "\n" not in text
+    return is_short and len(_WORD.findall(text)) < _PROSE_WORDS and not _PROSE.search(text)
 
 
 def _is_at_end(text: str, part: str) -> bool:

@@ -21,7 +21,7 @@ class Math:
     """
 
     version = str(POLICY_VERSION)
-    packages = ("math-verify", "sympy")
+    packages = ("math-verify", "latex2sympy2-extended", "sympy")
 
     def __init__(self) -> None:
         if find_spec("math_verify") is None:

@@ -12,8 +12,14 @@ from typing import Any
 
 import math_verify
 import sympy
+from latex2sympy2_extended import NormalizationConfig, latex2sympy, normalize_latex
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig
 
 DIGITS = 40
+_NORMALIZATION = NormalizationConfig(
+    basic_latex=True, units=True, malformed_operators=True, nits=True, boxed="none", equations=False
+)
+_CASES_MATTER = ConversionConfig(lowercase_symbols=False)  # math_verify.parse reads K as k
 _CLOSE = sympy.Float("1e-25", DIGITS)
 # Values for the symbols of an expression, from which no pattern follows.
 _POINTS = [
@@ -56,6 +62,8 @@ def _difference(sides: tuple[str, str]) -> Any:
 
 def _are_identical(left: Any, right: Any) -> bool:
     symbols = sorted(left.free_symbols | right.free_symbols, key=str)
+    if [str(symbol) for symbol in symbols] == ["i"]:
+        left, right, symbols = left.subs(symbols[0], sympy.I), right.subs(symbols[0], sympy.I), []
     if not symbols:
         return _is_close(left, right) is True
     agreed = 0
@@ -84,13 +92,19 @@ def _is_close(left: Any, right: Any) -> bool | None:
 @lru_cache(maxsize=1000)
 def _parse(latex: str) -> Any:
     """Return the expression with exact numbers, or None if it cannot be read."""
-    config = [math_verify.LatexExtractionConfig(boxed_match_priority=-1)]
-    found = math_verify.parse(
-        f"${_prepare(latex)}$", extraction_config=config, parsing_timeout=None, raise_on_error=False
-    )
-    expression = next((each for each in found if isinstance(each, sympy.Basic | sympy.MatrixBase)), None)
+    try:
+        text = normalize_latex(_prepare(latex), _NORMALIZATION)
+        expression = latex2sympy(text, is_real=True, normalization_config=None, conversion_config=_CASES_MATTER)
+    except (MemoryError, RecursionError):
+        raise
+    except Exception:  # noqa: BLE001  what is no mathematics raises anything
+        return None
+    if not isinstance(expression, sympy.Basic | sympy.MatrixBase):
+        return None
     if not isinstance(expression, sympy.Expr):
         return expression
+    if expression.has(sympy.zoo, sympy.nan):  # it has no value, so it equals nothing
+        return None
     exact = {number: sympy.Rational(str(number)) for number in expression.atoms(sympy.Float)}
     return expression.xreplace(exact) if exact else expression
 

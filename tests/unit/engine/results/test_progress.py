@@ -21,5 +21,5 @@ def lane(key, trouble=""):
 
 def test_of_several_lanes_that_wait_one_in_trouble_is_told_wherever_it_stands():
     lanes = [lane("own/a"), lane("own/b", "no credit is left"), lane("own/c")]
-    scheduler = SimpleNamespace(hold_reason=None, running=0, limit=5, most_running=5, retrying=0, lanes=lanes)
+    scheduler = SimpleNamespace(hold_reason=None, running=0, most_running=5, retrying=0, lanes=lanes)
     assert RunStatistics(scheduler, SimpleNamespace(total=3), now=0.0).waiting_lane(1.0).key == "own/b"

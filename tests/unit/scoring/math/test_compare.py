@@ -97,6 +97,19 @@ x \in [-2,7] === -2 \le x \le 7
 $\pi$ === \pi
 \[12\] === 12
 \boxed{12} === 12
+0.\overline{3} === \frac{1}{3}
+0.3\overline{6} === \frac{11}{30}
+\emptyset === \varnothing
+x \in \mathbb{R} === (-\infty, \infty)
+\text{5 hours} === 5
+(2+3i)(1-i) === 5 + i
+e^{i\pi} === -1
+a \cdot b === ab
+x=2, y=3 === y=3, x=2
+x=2, y=3 === (2,3)
+49 === 7^2 = 49
+30 === m\angle A = 30
+\text{June 20} === \text{June } 20
 """
 
 DIFFERENT = r"""
@@ -183,6 +196,17 @@ x \in [-2,7] === (-2,7]
 \text{even} === odd
 x > 2 === x \ne 2
 12 === \text{twelve apples}
+x+y === x-y
+a+b === ab
+k === K
+\frac{1}{0} === \frac{2}{0}
+x=2, y=3 === x=3, y=2
+x=2, y=3 === y=2, x=3
+0.\overline{3} === 0.3
+0 === \emptyset
+\ln 2 === \log_{10} 2
+x^{2y} === x^{2}y
+123456789012345678901234567890 === 123456789012345678901234567891
 """
 
 
