@@ -263,7 +263,7 @@ class OpenSandbox(Bubblewrap):
     [
         (["--share-net"], "network"),
         (["--ro-bind", "/etc/passwd", "/etc/passwd"], "/etc/passwd"),
-        (["--bind", "/var/tmp", "/opt/graphmill"], "start"),
+        (["--ro-bind", "/no/such/folder", "/opt/more"], "does not start"),
     ],
 )
 def test_a_sandbox_that_does_not_hold_is_not_used(hole, said):
