@@ -206,11 +206,12 @@ class SandboxWorker:
                         {"tests": list(tests.tests), "entry_point": tests.entry_point, "prelude": tests.prelude}
                     )
                 answer = await self._receive()
+                report = await self._read(answer["report_bytes"])
         except TimeoutError:
             raise _WorkerEndedError("no answer", "timeout") from None
         finally:
             memory.close()
-        return _outcome(answer)
+        return _outcome(answer, [json.loads(line) for line in report.split(b"\n")[:-1]])
 
     def is_alive(self) -> bool:
         """Whether its process runs."""
@@ -336,9 +337,8 @@ def _job(program: SandboxProgram, limits: SandboxLimits, *, is_tested: bool) -> 
     }
 
 
-def _outcome(answer: Mapping[str, Any]) -> SandboxOutcome:
+def _outcome(answer: Mapping[str, Any], report: Sequence[Mapping[str, Any]]) -> SandboxOutcome:
     output = {name: base64.b64decode(each["data"]) for name, each in answer["output"].items()}
-    report = answer["report"]
     load = next((line for line in report if "load" in line), None) or _own_load(answer["load"])
     return SandboxOutcome(
         status=answer["status"],

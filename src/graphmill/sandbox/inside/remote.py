@@ -99,7 +99,7 @@ class Peer:
         kind, *names = self.ask("kind", [found], {}, is_strict=True) or [""]
         if kind == "exception":
             return self._exception(names)
-        if kind == "standard" and not is_strict:
+        if kind == "standard":
             return _own_copy(name, *names[:2]) or found
         return found
 

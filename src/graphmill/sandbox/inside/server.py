@@ -12,7 +12,6 @@ import base64
 import ctypes
 import gc
 import importlib
-import json
 import os
 import resource
 import select
@@ -37,6 +36,7 @@ _WARM = (
     "inspect io itertools json math numbers operator random re statistics string struct textwrap threading time typing unittest"
 )
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+_MOST_REPORT_BYTES = 8 << 20
 _TICK_S = 0.1
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _SCRATCH = ("/tmp", "/dev/shm")  # noqa: S108
@@ -48,9 +48,7 @@ def main(packages: list[str]) -> None:
     if os.getpid() != 1:  # after each program all other processes are killed
         sys.exit("the supervisor must be the first process of a process namespace of its own")
     os.environ.clear()
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # like all others: the first process gets no signal that it does not handle
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the first process gets no signal that it does not handle
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # a program can neither trace this process nor take its descriptors
@@ -69,7 +67,9 @@ def main(packages: list[str]) -> None:
     try:
         send(jobs, {"ready": VERSION, "python": sys.version.split()[0]})
         while True:
-            send(jobs, _Run(receive(jobs), jobs, null).result())
+            run = _Run(receive(jobs), jobs, null)
+            send(jobs, run.result())
+            run.send_report()
             _clean()
     except ConnectionEndedError:
         return
@@ -85,7 +85,6 @@ class _Run:
             "stdout": _Captured(self._limits["output_bytes"]),
             "stderr": _Captured(self._limits["output_bytes"]),
         }
-        self._report = _Captured(8 << 20)
         self._limit = ""
         self._ends_at = time.monotonic() + self._limits["wall_s"]
         self._began = time.monotonic()
@@ -95,9 +94,9 @@ class _Run:
         self._program = self._start_program(far)
         far.close()
         self._tests: int | None = None
-        if job["is_tested"]:
-            self._tests = self._start_tests(receive(jobs), near, null)  # read only now: the program has no copy of them
-        self._report.close_writer()
+        self._report = os.memfd_create("report") if job["is_tested"] else None
+        if self._report is not None:
+            self._tests = self._start_tests(near, null, self._report)
 
     def result(self) -> dict[str, Any]:
         """Run it to its end, end whatever it left, and say what happened."""
@@ -106,7 +105,7 @@ class _Run:
         ended = _reap({self._program, self._tests})
         status, usage = ended[self._program]
         tests_status = None if self._tests is None else ended[self._tests][0]
-        for each in (*self._outputs.values(), self._report):
+        for each in self._outputs.values():
             each.drain()
         cpu_s = usage.ru_utime + usage.ru_stime
         result = {
@@ -117,10 +116,21 @@ class _Run:
             "output": {name: each.text() for name, each in self._outputs.items()},
             "files": _read_files(self._job, self._limits["output_bytes"] * 16),
             "load": self._loaded(),
-            "report": [json.loads(line) for line in self._report.lines()],
+            "report_bytes": 0 if self._report is None else os.fstat(self._report).st_size,
         }
         self._near.close()
         return result
+
+    def send_report(self) -> None:
+        """Send what the tests reported, unread: what this process has in its memory the next program could find there."""
+        if self._report is None:
+            return
+        size, sent = os.fstat(self._report).st_size, 0
+        while sent < size:
+            sent += os.sendfile(self._jobs.fileno(), self._report, sent, size - sent)
+        os.close(self._report)
+        if size == 0:
+            os._exit(0)  # the process of the tests ended before it had read them
 
     # -- starting
 
@@ -153,17 +163,19 @@ class _Run:
         finally:
             os._exit(status)
 
-    def _start_tests(self, tests: dict[str, Any], connection: socket.socket, null: int) -> int:
+    def _start_tests(self, connection: socket.socket, null: int, report: int) -> int:
+        """Start the process of the tests, which reads them itself: neither the program nor this process has a copy."""
         pid = os.fork()
         if pid == 0:
             try:
-                report = os.dup2(self._report.writer, 950)
+                tests = receive(self._jobs)
+                report = os.dup2(report, 950)
                 own = socket.socket(fileno=os.dup2(connection.fileno(), 951))
                 for number in range(3):
                     os.dup2(null, number)
                 os.closerange(3, 950)
                 os.chdir(FOLDER)
-                enter_limits(self._limits | {"file_bytes": 0, "open_files": 1024})
+                enter_limits(self._limits | {"file_bytes": _MOST_REPORT_BYTES, "open_files": 1024})
                 run_tests(tests, own, report)
             finally:
                 os._exit(1)
@@ -178,7 +190,7 @@ class _Run:
         poll = select.poll()
         poll.register(waited_for, select.POLLIN)
         poll.register(self._jobs, select.POLLRDHUP)
-        sources = {each.reader: each for each in (*self._outputs.values(), self._report)}
+        sources = {each.reader: each for each in self._outputs.values()}
         for reader in sources:
             poll.register(reader, select.POLLIN)
         try:
@@ -253,9 +265,6 @@ class _Captured:
             if not self.read() or self.size == before:
                 break
         os.close(self.reader)
-
-    def lines(self) -> list[bytes]:
-        return [line for line in bytes(self._data).split(b"\n")[:-1] if line]
 
     def text(self) -> dict[str, Any]:
         return {"data": base64.b64encode(self._data).decode(), "bytes": self.size}

@@ -1,4 +1,4 @@
-"""The process of a program's tests: runs them one by one, and reports each to the supervisor over a pipe of its own.
+"""The process of a program's tests: runs them one by one, and reports each to the supervisor in a file of its own.
 
 The program runs in another process. Its functions are called from here, and what they return arrives as data.
 """
@@ -40,6 +40,7 @@ def run_tests(job: dict[str, Any], connection: socket.socket, report: int) -> No
             out.write(json.dumps(line) + "\n")
             out.flush()
 
+        tell(begun=True)
         try:
             namespace, units = _prepare(job)
         except (SyntaxError, ValueError, RecursionError) as error:
@@ -103,12 +104,17 @@ def _fetch_names(peer: Peer, namespace: dict[str, Any], job: dict[str, Any]) -> 
         if name != entry_point and (name in namespace or hasattr(builtins, name)):
             continue
         try:
-            namespace[name] = peer.fetch(name, is_strict=name == entry_point)
+            namespace[name] = peer.fetch(name, is_strict=name == entry_point or not _names_class(name))
         except NameError:  # the tests define it, or will say that it is missing
             continue
     if entry_point in namespace:
         namespace["candidate"] = namespace[entry_point]
     sys.modules["solution"] = sys.modules["program"] = _Program("solution", peer)  # type: ignore[assignment]
+
+
+def _names_class(name: str) -> bool:
+    """Whether a name is that of a class, by its spelling: a program could say of anything that it is one."""
+    return name[:1].isupper()
 
 
 class _Program:
@@ -120,7 +126,7 @@ class _Program:
 
     def __getattr__(self, name: str) -> Any:
         try:
-            return self._peer.fetch(name, is_strict=False)
+            return self._peer.fetch(name, is_strict=not _names_class(name))
         except NameError as error:
             raise AttributeError(str(error)) from error
 
