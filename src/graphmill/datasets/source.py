@@ -138,7 +138,10 @@ class Source:
     def _count_rows(self) -> int | None:
         total = 0
         for part in self.origin.parts(self._most_rows):
-            counted = part.count()
+            try:
+                counted = part.count()
+            except UNREADABLE:  # reading will say where
+                return None
             if counted is None:
                 return None
             total += counted

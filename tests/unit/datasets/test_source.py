@@ -405,9 +405,11 @@ def test_what_parquet_has_beside_json_becomes_plain(tmp_path):
     ],
     ids=["no footer", "cut", "cut gzip", "bad gzip"],
 )
-def test_a_damaged_file_is_the_source_s_failure(tmp_path, name, content):
+def test_a_damaged_file_is_the_source_s_failure_when_it_is_read_and_not_when_it_is_counted(tmp_path, name, content):
+    damaged = gm.source(written(tmp_path, name, content))
+    assert damaged.count() is None
     with pytest.raises(gm.SourceError, match=name):
-        list(gm.source(written(tmp_path, name, content)))
+        list(damaged)
 
 
 def test_standard_input_may_be_compressed(monkeypatch):
