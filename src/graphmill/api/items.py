@@ -61,7 +61,7 @@ def _former_source(run_id: str, journal: Journal | str | Path | None) -> Source 
     else:
         with suppress(UnknownRunError), closing(open_journal(journal, create=False)) as opened:
             run = opened.find(run_id)
-    return None if run is None else noted_source(run.manifest.get("source"))
+    return None if run is None else noted_source(run.source)
 
 
 def require_id(items: Any, id_field: str | None) -> None:

@@ -55,13 +55,13 @@ def change_models(
 
 def require_nodes(run: RunRecord) -> None:
     """Refuse to choose models for a run of a function, before the function is loaded."""
-    if run.manifest.get("graph", {}).get("kind") == "function":
+    if run.graph.get("kind") == "function":
         raise _models_in_code(run)
 
 
 def describe_model_changes(run: RunRecord, graph: Callable[[Any], Any]) -> tuple[Mapping[str, str], str]:
     """Say how the chosen models differ from those of a run, and the command that resumes with them."""
-    noted = run.manifest.get("graph", {}).get("choices", {})
+    noted = run.graph.get("choices", {})
     if not isinstance(graph, Graph) or noted == graph.choices.to_json():
         return {}, ""
     before = replace(graph, choices=Choices.from_json(noted))
@@ -116,7 +116,7 @@ def _models_before(graph: Graph) -> dict[str, str]:
 
 def _other_changes(run: RunRecord, graph: Graph) -> list[str]:
     """List what changed besides the models."""
-    options = run.manifest.get("options", {})
+    options = run.options
     try:
         return changed(run.manifest.get("fingerprints", {}), graph_fingerprints(graph, version=options.get("version")))
     except UsageError as error:

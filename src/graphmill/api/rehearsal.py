@@ -39,14 +39,14 @@ def rehearsing_as(run: RunRecord) -> AbstractContextManager[None]:
 
 def scoring_as(run: RunRecord) -> AbstractContextManager[None]:
     """Rehearse the scoring of a rehearsal, also of one whose function only its program has."""
-    if run.manifest.get("options", {}).get(REHEARSE) == _UNNAMED:
+    if run.options.get(REHEARSE) == _UNNAMED:
         return rehearsing(current_rehearsal.get() is None)
     return rehearsing_as(run)
 
 
 def script_of(run: RunRecord) -> str | bool | None:
     """Return what answers in a recorded rehearsal; None for any other run."""
-    script = run.manifest.get("options", {}).get(REHEARSE)
+    script = run.options.get(REHEARSE)
     if script == _UNNAMED and current_rehearsal.get() is None:
         raise UsageError(
             f"run {run.id} is a rehearsal by a function that only its program has; call "
@@ -82,7 +82,7 @@ def rehearsal_note() -> dict[str, str]:
 
 def require_same(run: RunRecord) -> None:
     """Refuse to mix results of a rehearsal with those of models."""
-    was, now = REHEARSE in run.manifest.get("options", {}), current_rehearsal.get() is not None
+    was, now = REHEARSE in run.options, current_rehearsal.get() is not None
     if was and not now:
         raise UsageError(
             f"run {run.id} is a rehearsal; give another run id, or rehearse again (--rehearse, rehearse=True)"

@@ -13,7 +13,7 @@ from graphmill.api.model_changes import ModelChange, ModelParams, change_models
 from graphmill.api.recording import JournalRef, open_briefly, plan_recording, plan_retry
 from graphmill.api.rehearsal import rehearsing_as
 from graphmill.api.score import score_again
-from graphmill.api.score_plan import graph_of_pass, is_pass
+from graphmill.api.score_plan import graph_of_pass
 from graphmill.core.errors import UsageError
 from graphmill.core.result import Kind
 from graphmill.core.suggest import suggestion
@@ -63,9 +63,9 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     """
     require_known(aresume, hooks)
     run = _found(journal, run_id)
-    if is_pass(run):
+    if run.is_pass:
         return await score_again(run, graph=graph, journal=journal, policy=policy, concurrency=concurrency, **hooks)
-    options = run.manifest.get("options", {})
+    options = run.options
     series = items
     if items is None:
         series = source_of(run)
@@ -83,7 +83,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
             require_fields(function, items)
         rules = policy_for(
             function,
-            policy or policy_from(run.manifest.get("policy", {})),
+            policy or policy_from(run.policy),
             concurrency=concurrency,
             isolation=isolation,
         )
@@ -148,9 +148,9 @@ async def aretry(  # noqa: PLR0913
             f"on_change must be 'refuse' or 'keep' for retry, got {on_change!r:.80}; to redo results, resume with 'invalidate'"
         )
     run = _found(journal, run_id)
-    options = run.manifest.get("options", {})
+    options = run.options
     with rehearsing_as(run):
-        if is_pass(run):
+        if run.is_pass:
             graph = graph_of_pass(run, graph)
         elif graph is None:
             graph = graph_of(run, f"gm.retry({run.id!r}, graph=function)")
@@ -161,7 +161,7 @@ async def aretry(  # noqa: PLR0913
             function, on_change, words = other.graph, other.on_change, other.words
         rules = policy_for(
             function,
-            policy or policy_from(run.manifest.get("policy", {})),
+            policy or policy_from(run.policy),
             concurrency=concurrency,
             isolation=isolation,
         )
@@ -179,7 +179,7 @@ async def aretry(  # noqa: PLR0913
         )
         scorers = scorers_of(run)
         report = await execute(function, [], rules, recording, **hooks)
-        if is_pass(run):
+        if run.is_pass:
             return await score_again(run, graph=graph, journal=journal, policy=policy, concurrency=concurrency, **hooks)
         return await score_after(report, scorers, journal, **hooks)
 
@@ -190,14 +190,14 @@ retry = blocking(aretry)
 
 def scorers_of(run: RunRecord) -> tuple[Scorer, ...]:
     """Return the scorers that a batch was started with."""
-    return find_scorers(run.manifest.get("options", {}).get("scorers", ()))
+    return find_scorers(run.options.get("scorers", ()))
 
 
 def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
     """Load a run's graph again; ``by`` is the call to suggest if only the program that has the function can continue."""
-    if is_pass(run):
+    if run.is_pass:
         return graph_of_pass(run)
-    note: Mapping[str, Any] = run.manifest.get("graph", {})
+    note = run.graph
     if "graph" not in run.manifest:
         raise _of_jobs(run)
     if note.get("path") or note.get("written"):
@@ -217,7 +217,7 @@ def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
 
 def source_of(run: RunRecord) -> Source | Single:
     """Open a run's items again."""
-    note: Mapping[str, Any] = run.manifest.get("source") or {}
+    note = run.source
     if (single := Single.noted(note)) is not None:
         return single
     if "graph" not in run.manifest:

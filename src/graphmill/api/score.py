@@ -78,10 +78,10 @@ async def score_again(
 ) -> Report:
     """Resume a scoring pass: score what has no score yet, or has changed. ``graph`` is the scorer, if it is passed."""
     return await ascore(
-        run.manifest["of"],
+        run.scored_id,
         graph_of_pass(run, graph).scorer,
         journal=journal,
-        policy=policy or policy_from(run.manifest.get("policy", {})),
+        policy=policy or policy_from(run.policy),
         concurrency=concurrency,
         **hooks,
     )

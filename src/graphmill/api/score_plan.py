@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from graphmill.journal.records import Query, RunRecord
 from graphmill.journal.run_id import pass_id
 from graphmill.journal.store import Archive
 from graphmill.report.item_trace import steps_of_item
+from graphmill.report.scores import fields_of_pass
 from graphmill.scoring.score_pass import SCORED, USUAL_FIELDS, ScoredFields, ScoringPass, item_to_score, scoring_pass
 from graphmill.scoring.scorer import Scorer, find_scorer
 
@@ -52,7 +53,7 @@ def plan_pass(
     Without a concurrency it is the scorer's own, else the policy's. Without ``fields`` they are those of the earlier pass,
     else the usual ones.
     """
-    if is_pass(run):
+    if run.is_pass:
         raise UsageError(f"run {run.id} is a scoring pass itself; score run {run.manifest['of']}")
     graph = scoring_pass(scorer, complete)
     rules = require_policy(policy)
@@ -78,29 +79,18 @@ def plan_pass(
     return PassPlan(run, graph, rules, Recording(journal, begin))
 
 
-def is_pass(run: RunRecord) -> bool:
-    """Whether a run is a scoring pass over another."""
-    return "of" in run.manifest
-
-
 def graph_of_pass(run: RunRecord, scorer: Any = None) -> ScoringPass:
     """Return the graph of a pass again, with this scorer if one is given."""
     if isinstance(scorer, ScoringPass):
         return scorer
     if scorer is not None:
         return scoring_pass(find_scorer(scorer), complete)
-    note: Mapping[str, Any] = run.manifest["graph"]
-    if note["function"] is None:
+    if run.graph["function"] is None:
         raise UsageError(
-            f"the scorer {note['name']} of run {run.id} was defined in the main program or inside another function; "
+            f"the scorer {run.graph_name} of run {run.id} was defined in the main program or inside another function; "
             f"call gm.score({run.manifest['of']!r}, scorer) in the program that has it"
         )
-    return scoring_pass(find_scorer(note["function"]), complete)
-
-
-def fields_of_pass(run: RunRecord) -> ScoredFields:
-    """Return where a pass finds answers and targets."""
-    return msgspec.convert(run.manifest.get("scored", {}), ScoredFields)
+    return scoring_pass(find_scorer(run.graph["function"]), complete)
 
 
 class ResultsToScore:
@@ -140,7 +130,7 @@ class ResultsToScore:
 
 
 def _manifest(run: RunRecord, graph: ScoringPass, *, policy: Policy, fields: ScoredFields) -> dict[str, Any]:
-    options = {name: value for name, value in run.manifest.get("options", {}).items() if name == "samples"}
+    options = {name: value for name, value in run.options.items() if name == "samples"}
     manifest = manifest_of(
         graph=graph_note(graph),
         fingerprints=graph_fingerprints(graph),

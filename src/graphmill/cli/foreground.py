@@ -333,15 +333,15 @@ def _for_stdout(text: str) -> str:
 def foreground_of(run: RunRecord, *, output: str | None, **given: Any) -> Foreground:
     """Show a resumed run as it was shown when it started, unless its results are to be written to a file."""
     require_own_file_of(run, output)
-    single = Single.noted(run.manifest.get("source") or {})
+    single = Single.noted(run.source)
     if single is None or output is not None:
-        return Foreground(output=output, is_recorded=True, scores_only="of" in run.manifest, **given)
+        return Foreground(output=output, is_recorded=True, scores_only=run.is_pass, **given)
     return SingleForeground(output=None, is_recorded=True, item=single, **given)
 
 
 def output_of(run: RunRecord) -> str | None:
     """Return the file that a run writes its results to; standard output is not that of the command that started it."""
-    found = run.manifest.get("options", {}).get("output")
+    found = run.options.get("output")
     if isinstance(found, str) and found != "-":
         return found
     return None
@@ -364,7 +364,7 @@ def model_details(
     run: RunRecord, choices: ModelChoices, on_change: OnChange | None, *, results: int = 0
 ) -> tuple[str, ...]:
     """Say which models a run calls or, if others are chosen, what changes and what happens to results."""
-    models = tuple(run.manifest.get("graph", {}).get("models", ()))
+    models = tuple(run.graph.get("models", ()))
     if not choices:
         return models
     require_nodes(run)

@@ -306,9 +306,7 @@ def require_own_file(
 
 def require_own_file_of(run: RunRecord, file: str | None) -> None:
     """Refuse to write results over the items of a run, or over its workflow."""
-    source = run.manifest.get("source")
-    items = source.get("path") if isinstance(source, Mapping) else None
-    require_own_file(file, items=items, workflow=run.manifest.get("graph", {}).get("path"))
+    require_own_file(file, items=run.source.get("path"), workflow=run.graph.get("path"))
 
 
 def require_replaceable(file: str | None, journal: str | Path | Store | None, *, force: bool) -> None:
@@ -325,7 +323,7 @@ def require_replaceable(file: str | None, journal: str | Path | Store | None, *,
 def _written_files(journal: str | Path | Store) -> set[Path]:
     try:
         with nullcontext(journal) if not isinstance(journal, str | Path) else open_existing(journal) as store:
-            options = [run.manifest.get("options", {}) for run in store.archive.runs()]
+            options = [run.options for run in store.archive.runs()]
     except UnknownRunError:
         return set()
     names = [name for each in options for name in (each.get("output"), *each.get(WRITTEN, ()))]
@@ -336,7 +334,7 @@ def note_of_output(run: RunRecord, file: str | None) -> dict[str, Any]:
     """Return what the manifest of a resumed run records of another output file."""
     if file is None or file == "-":
         return {}
-    before = run.manifest.get("options", {}).get(WRITTEN, [])
+    before = run.options.get(WRITTEN, [])
     return {WRITTEN: list(dict.fromkeys([*before, str(Path(file).absolute())]))}
 
 
@@ -509,7 +507,7 @@ def policy_changed(
     if not changes:
         return None
     with _options_named():
-        return replace(policy_from(run.manifest.get("policy", {})), **changes)
+        return replace(policy_from(run.policy), **changes)
 
 
 @contextmanager

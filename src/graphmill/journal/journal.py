@@ -257,7 +257,7 @@ class Journal:
     ) -> tuple[RunRecord, Mapping[str, Any]]:
         """Compare a run with its manifest and store what changed; return what of the graph is deferred."""
         run, manifest = ledger.run, {**ledger.run.manifest, **now}
-        kept_option = run.manifest.get("options", {}).get(RECORD_PROMPTS)
+        kept_option = run.options.get(RECORD_PROMPTS)
         if kept_option is not None and "options" in now:
             manifest["options"] = {RECORD_PROMPTS: kept_option, **now["options"]}
         found = changed(run.manifest.get("fingerprints", {}), manifest.get("fingerprints", {}))
@@ -401,7 +401,7 @@ def _file_of(manifest: Mapping[str, Any]) -> Path | None:
 
 
 def _change_hint(run: RunRecord) -> str:
-    is_whole = run.manifest.get("graph", {}).get("kind") == "langgraph"  # its steps are only shown
+    is_whole = run.graph.get("kind") == "langgraph"  # its steps are only shown
     return _CHANGE_HINT.format(_SOME_AGAIN if run.steps and not is_whole else _ALL_AGAIN)
 
 

@@ -115,6 +115,60 @@ class RunRecord:
         """Whether its process died."""
         return self.status == INTERRUPTED
 
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The options that its manifest records."""
+        return self._noted("options")
+
+    @property
+    def graph(self) -> Mapping[str, Any]:
+        """What its manifest says of its graph; empty if each job brought its own."""
+        return self._noted("graph")
+
+    @property
+    def graph_name(self) -> str:
+        """The name of its graph; empty if each job brought its own."""
+        return str(self.graph.get("name") or "")
+
+    @property
+    def policy(self) -> Mapping[str, Any]:
+        """The rules it runs under, as ``policy_from`` reads them; empty if its program alone knows them."""
+        return self._noted("policy")
+
+    @property
+    def source(self) -> Mapping[str, Any]:
+        """Where its items come from: ``path``, ``run`` or ``item``; empty if from standard input or a program."""
+        return self._noted("source")
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is a run of one job, as ``graphmill run`` starts it."""
+        return "item" in self.source
+
+    @property
+    def is_rehearsal(self) -> bool:
+        """Whether a script answered in place of models."""
+        return REHEARSE in self.options
+
+    @property
+    def samples(self) -> int:
+        """How often it runs each item."""
+        return int(self.options.get("samples", 1))
+
+    @property
+    def scored_id(self) -> str:
+        """The id of the run that it scores; empty if it is no scoring pass."""
+        return str(self.manifest.get("of") or "")
+
+    @property
+    def is_pass(self) -> bool:
+        """Whether it is a scoring pass over another run."""
+        return bool(self.scored_id)
+
+    def _noted(self, name: str) -> Mapping[str, Any]:
+        found = self.manifest.get(name)
+        return found if isinstance(found, Mapping) else {}
+
     def elapsed_at(self, now: float) -> float:
         """Return how long it was under way until now or, if its process died, until its last record."""
         if self.owner is None or not (self.is_live or self.is_interrupted):

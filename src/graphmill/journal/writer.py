@@ -108,7 +108,7 @@ class JournalWriter:
         self._looked_at = monotonic()
         self._is_closing = False
         self._is_idle = False
-        self._records_calls = run.manifest.get("options", {}).get(RECORD_PROMPTS, True)
+        self._records_calls = run.options.get(RECORD_PROMPTS, True)
         self._error: GraphmillError | None = None
         self._thread = Thread(target=self._work, name="graphmill-journal", daemon=True)
 
@@ -285,7 +285,7 @@ class JournalWriter:
         if state is not None:
             self._put(RunRow(status=_LIVE[state]))
         if limit is not None:
-            policy = {**self._run.manifest.get("policy", {}), "concurrency": limit}
+            policy = {**self._run.policy, "concurrency": limit}
             if adaptive is not None:
                 policy["adaptive"] = adaptive
             self._note_manifest({"policy": policy})

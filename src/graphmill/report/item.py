@@ -68,7 +68,7 @@ def item_lines(
         f"item {one_line(item_id, _ID_CHARS)} of run {run_name(run)} · {_status(current)}",
         *_notes(history, current),
     ]
-    if run.manifest.get("options", {}).get(RECORD_PROMPTS) is False and not history.calls and history.steps:
+    if run.options.get(RECORD_PROMPTS) is False and not history.calls and history.steps:
         lines.append("  its run does not record prompts (record_prompts: false)")
     if current is not None:
         lines += _result_lines(current.result, _WHOLE if is_full else _VALUE_CHARS)

@@ -18,7 +18,7 @@ from graphmill.engine.results.statistics import Statistics, Tally
 from graphmill.journal.journal import Journal
 from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
 from graphmill.journal.store import Archive
-from graphmill.report.run_view import first_waiting, is_rehearsal, samples_of
+from graphmill.report.run_view import first_waiting
 from graphmill.report.scores import headlines, score_lines, with_scores
 from graphmill.report.text import (
     ERRORS_SHOWN,
@@ -315,8 +315,8 @@ class StoredResults:
                 orphans=run.orphans,
                 is_complete=run.state is RunState.FINISHED,
                 stored=self,
-                samples=samples_of(run),
-                is_rehearsal=is_rehearsal(run),
+                samples=run.samples,
+                is_rehearsal=run.is_rehearsal,
                 waiting=first_waiting(archive, run) if statistics.waiting else (),
             )
 

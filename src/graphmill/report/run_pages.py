@@ -22,7 +22,6 @@ from graphmill.report.run_view import (
     KINDS_OF_ANSWERS,
     NAME_CHARS,
     RunView,
-    graph_name,
     prompt_of,
     run_record,
     source_name,
@@ -73,11 +72,11 @@ def runs_view(store: Store, runs: Sequence[RunRecord], *, limit: int) -> RunsVie
     A damaged one is marked and does not affect the others.
     """
     ids = {run.id for run in runs}
-    own = [run for run in runs if run.manifest.get("of") not in ids]
+    own = [run for run in runs if run.scored_id not in ids]
     newest = own[max(0, len(own) - limit) :]
     listed = []
     for run in newest:
-        passes = [each for each in runs if each.manifest.get("of") == run.id]
+        passes = [each for each in runs if each.scored_id == run.id]
         scores = _headlines(store, run, passes)
         listed += [_view_and_size(store, each, scores.get(each.id)) for each in (run, *passes)]
     return RunsView(runs=listed, older=len(own) - len(newest))
@@ -129,19 +128,19 @@ def _row(view: RunView, bytes_: int | None) -> tuple[str, ...]:
         local_time(run.created_at),
         _graph_text(run) or NOTHING,
         _models_text(view.models),
-        source_name(run.manifest),
+        source_name(run),
         items,
         cost_text(usage.cost_nano, usage.unpriced if usage.cost_nano else 0),
-        _tags_text(run.manifest),
+        _tags_text(run),
         NOTHING if bytes_ is None else size_text(bytes_),
     )
 
 
 def _graph_text(run: RunRecord) -> str:
     """Return the name of a graph or, if it is one prompt, the beginning of that."""
-    if prompt := prompt_of(run.manifest):
+    if prompt := prompt_of(run):
         return f'"{one_line(" ".join(prompt.split()), NAME_CHARS - 2)}"'
-    return graph_name(run.manifest)
+    return run.graph_name
 
 
 def _models_text(models: Sequence[str]) -> str:
@@ -150,8 +149,8 @@ def _models_text(models: Sequence[str]) -> str:
     return f"{models[0]} +{len(models) - 1}"
 
 
-def _tags_text(manifest: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={value}" for name, value in tags_of(manifest).items())
+def _tags_text(run: RunRecord) -> str:
+    return " ".join(f"{name}={value}" for name, value in tags_of(run).items())
 
 
 def runs_record(view: RunsView) -> dict[str, Any]:
@@ -201,12 +200,7 @@ def page_lines(page: RunPage, width: int | None = None) -> list[str]:
 
 def _about_lines(view: RunView) -> list[str]:
     """Name the models, the source and the tags, as far as there are any."""
-    manifest = view.run.manifest
-    named = {
-        "model": ", ".join(view.models),
-        "source": source_name(manifest),
-        "tags": _tags_text(manifest),
-    }
+    named = {"model": ", ".join(view.models), "source": source_name(view.run), "tags": _tags_text(view.run)}
     text = " · ".join(f"{name} {one_line(value, _VALUE_CHARS)}" for name, value in named.items() if value)
     return [f"  {text}"] if text else []
 
@@ -214,7 +208,7 @@ def _about_lines(view: RunView) -> list[str]:
 def manifest_lines(page: RunPage) -> list[str]:
     """Show what a run was started with."""
     view, run = page.view, page.view.run
-    graph = {name: value for name, value in run.manifest.get("graph", {}).items() if name != "models"}
+    graph = {name: value for name, value in run.graph.items() if name != "models"}
     return [
         f"run {view.name}, manifest of generation {run.generation}, {size_text(page.size)} in the journal:",
         *_manifest_lines({**run.manifest, "graph": graph, "models": ", ".join(view.models)}),

@@ -13,7 +13,7 @@ from typing import Any
 
 from graphmill.core.result import ANSWER_CAUSES, FAILURES, Kind, Result, Status
 from graphmill.engine.scheduling.health import NOTHING_ANSWERED
-from graphmill.journal.records import REHEARSE, SOURCE_FAILED, Query, RunRecord, RunState
+from graphmill.journal.records import SOURCE_FAILED, Query, RunRecord, RunState
 from graphmill.journal.resume import is_answered
 from graphmill.journal.store import Archive
 from graphmill.report.text import (
@@ -117,13 +117,13 @@ class RunView:
     @property
     def can_reopen(self) -> bool:
         """Whether a command can load its graph and its items again; only its program has a lambda or a generator."""
-        source = _source(self.run)
+        source = self.run.source
         return self.has_graph and bool(source.get("path") or source.get("run") or self.is_single)
 
     @property
     def needs_source(self) -> bool:
         """Whether a command can load its graph but not its items, which came from standard input."""
-        return self.has_graph and "path" in _source(self.run) and not self.can_reopen
+        return self.has_graph and "path" in self.run.source and not self.can_reopen
 
     @property
     def is_of_jobs(self) -> bool:
@@ -133,26 +133,26 @@ class RunView:
     @property
     def has_graph(self) -> bool:
         """Whether a command can load its graph again."""
-        graph = self.run.manifest.get("graph") or {}
+        graph = self.run.graph
         return bool(graph.get("path") or graph.get("function") or graph.get("written"))
 
     @property
     def waits_for_model(self) -> bool:
         """Whether it is a workflow that is paused because a model is unavailable; another model could continue it."""
-        is_workflow = self.run.manifest.get("graph", {}).get("kind") == "workflow"
+        is_workflow = self.run.graph.get("kind") == "workflow"
         is_named = any(model in self.reason for model in self.models)
         return is_workflow and is_named and self.run.state is RunState.PAUSED
 
     @property
     def models(self) -> list[str]:
         """The models that its graph names, as far as known, and those it has called."""
-        named = self.run.manifest.get("graph", {}).get("models", ())
+        named = self.run.graph.get("models", ())
         return list(dict.fromkeys([*named, *filter(None, self.run.usage)]))
 
     @property
     def is_single(self) -> bool:
         """Whether it is a run of one job, as ``graphmill run`` starts it."""
-        return is_single(self.run)
+        return self.run.is_single
 
     def summary(self) -> str:
         """Say how many items succeeded, in the words of every report."""
@@ -161,39 +161,11 @@ class RunView:
             self.run.total,
             degraded=self.degraded,
             partial=self.partial,
-            samples=samples_of(self.run),
+            samples=self.run.samples,
         )
         if self.left is None:
             line += " so far"
-        return f"{line} ({REHEARSAL})" if self.is_rehearsal else line
-
-    @property
-    def is_rehearsal(self) -> bool:
-        """Whether a script answered in place of models."""
-        return is_rehearsal(self.run)
-
-
-def samples_of(run: RunRecord) -> int:
-    """Say how often a run does each item."""
-    found: int = run.manifest.get("options", {}).get("samples", 1)
-    return found
-
-
-def is_rehearsal(run: RunRecord) -> bool:
-    """Say whether a script answered in place of the run's models."""
-    return REHEARSE in run.manifest.get("options", {})
-
-
-def is_single(run: RunRecord) -> bool:
-    """Say whether a run is of one job, as ``graphmill run`` starts it."""
-    return "item" in _source(run)
-
-
-def _source(run: RunRecord) -> Mapping[str, Any]:
-    source = run.manifest.get("source")
-    if isinstance(source, Mapping):
-        return source
-    return {}
+        return f"{line} ({REHEARSAL})" if self.run.is_rehearsal else line
 
 
 def run_name(run: RunRecord) -> str:
@@ -201,30 +173,19 @@ def run_name(run: RunRecord) -> str:
     return one_line(run.id, _ID_CHARS)
 
 
-def graph_name(manifest: Mapping[str, Any]) -> str:
-    """Return the name of a run's graph; empty if it has none."""
-    graph = manifest.get("graph", manifest.get("name"))
-    if isinstance(graph, Mapping):
-        graph = graph.get("name")
-    if isinstance(graph, str):
-        return graph
-    return ""
-
-
-def prompt_of(manifest: Mapping[str, Any]) -> str:
+def prompt_of(run: RunRecord) -> str:
     """Return the prompt of a run that consists of one; empty for any other."""
     try:
-        (node,) = manifest["graph"]["written"]["nodes"]
+        (node,) = run.graph["written"]["nodes"]
         prompt = node["params"]["prompt"]
     except (KeyError, TypeError, ValueError):
         return ""
     return prompt if isinstance(prompt, str) else ""
 
 
-def source_name(manifest: Mapping[str, Any]) -> str:
+def source_name(run: RunRecord) -> str:
     """Return a short name of where a run's items come from: a file without its folder, a dataset without its revision."""
-    source = manifest.get("source")
-    path = source.get("path") if isinstance(source, Mapping) else None
+    path = run.source.get("path")
     if not isinstance(path, str):
         return ""
     if path.startswith(("/", ".")):
@@ -232,10 +193,9 @@ def source_name(manifest: Mapping[str, Any]) -> str:
     return path.partition("@")[0]
 
 
-def tags_of(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+def tags_of(run: RunRecord) -> Mapping[str, Any]:
     """Return the tags that a run was started with."""
-    found = manifest.get("options", {}).get("tags")
-    return found if isinstance(found, Mapping) else {}
+    return run.options.get("tags") or {}
 
 
 def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> RunView:
@@ -305,7 +265,7 @@ def status_lines(view: RunView) -> list[str]:
     """Show a run's progress: what it is, how far, since when, and what failed."""
     run = view.run
     lines = [
-        " · ".join(filter(None, (f"run {view.name}", one_line(graph_name(run.manifest), NAME_CHARS), _state(view)))),
+        " · ".join(filter(None, (f"run {view.name}", one_line(run.graph_name, NAME_CHARS), _state(view)))),
         f"{view.summary()}{_speed(view)} · {duration_text(view.elapsed_s)}",
         f"  started {local_time(run.created_at)} · last change {local_time(run.changed_at)}",
     ]
@@ -338,16 +298,16 @@ def run_record(view: RunView) -> dict[str, Any]:
         "id": run.id,
         "state": run.state,
         "cause": run.status.cause,
-        "of": run.manifest.get("of"),
+        "of": run.scored_id or None,
         "score": None if view.score is None else asdict(view.score),
         "is_live": run.is_live,
         "reason": view.reason,
-        "graph": graph_name(run.manifest),
-        "rehearsal": view.is_rehearsal,
-        "prompt": prompt_of(run.manifest) or None,
+        "graph": run.graph_name,
+        "rehearsal": run.is_rehearsal,
+        "prompt": prompt_of(run) or None,
         "models": view.models,
-        "source": _source(run).get("path"),
-        "tags": dict(tags_of(run.manifest)),
+        "source": run.source.get("path"),
+        "tags": dict(tags_of(run)),
         "created_at": iso_time(run.created_at),
         "changed_at": iso_time(run.changed_at),
         "elapsed_s": round(view.elapsed_s, 3),

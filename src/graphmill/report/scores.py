@@ -38,12 +38,7 @@ _MOST_LISTED = 10_000
 
 def passes_of(archive: Archive, run: RunRecord) -> list[RunRecord]:
     """List the scoring passes over a run, oldest first."""
-    return [each for each in archive.runs() if each.manifest.get("of") == run.id]
-
-
-def scorer_name(run: RunRecord) -> str:
-    """Return the name of a pass's scorer."""
-    return str(run.manifest["graph"]["name"])
+    return [each for each in archive.runs() if each.scored_id == run.id]
 
 
 class StoredScores:
@@ -59,8 +54,13 @@ class StoredScores:
         for run, reader in zip(self.passes, self._readers, strict=True):
             score = reader.find(entry)
             if score is not None:
-                found[scorer_name(run)] = score
+                found[run.graph_name] = score
         return found
+
+
+def fields_of_pass(run: RunRecord) -> ScoredFields:
+    """Return where a pass finds answers and targets."""
+    return msgspec.convert(run.manifest.get("scored", {}), ScoredFields)
 
 
 class _PassReader:
@@ -69,7 +69,7 @@ class _PassReader:
     def __init__(self, archive: Archive, run: RunRecord) -> None:
         self._archive = archive
         self._run = run
-        self._fields = msgspec.convert(run.manifest.get("scored", {}), ScoredFields)
+        self._fields = fields_of_pass(run)
         self._entries: Iterator[Entry] | None = None
         self._next: Entry | None = None
         self._here: dict[bytes, Result] = {}
@@ -139,7 +139,7 @@ def figures_of_run(
 ) -> list[ScoreFigures]:
     """Return the figures of all scorers of a run, also by fields of its items; intervals are over clusters, if named."""
     scores, resampled = StoredScores(archive, run), resampled_keys(archive, run)
-    names = [scorer_name(each) for each in scores.passes]
+    names = [each.graph_name for each in scores.passes]
     if not names:
         return []
     samples: dict[str, list[ScoredSample]] = {name: [] for name in names}
@@ -174,13 +174,13 @@ def headlines_of_passes(archive: Archive, run: RunRecord, passes: Sequence[RunRe
     if not passes or run.rows > _MOST_LISTED:
         return {}
     scores = StoredScores(archive, run, passes)
-    samples: dict[str, list[ScoredSample]] = {scorer_name(each): [] for each in passes}
+    samples: dict[str, list[ScoredSample]] = {each.graph_name: [] for each in passes}
     for entry in archive.entries(run, Query(statuses=SCORED)):
         if not entry.is_orphaned:
             for name, score in scores.of(entry).items():
                 item_id = entry.result.item_id
                 samples[name].append(ScoredSample(item_id=item_id, value=score.value, outcome=score.outcome))
-    found = {each.id: headline_of(samples[scorer_name(each)]) for each in passes}
+    found = {each.id: headline_of(samples[each.graph_name]) for each in passes}
     return {name: figure for name, figure in found.items() if figure is not None}
 
 

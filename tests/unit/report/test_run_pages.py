@@ -4,7 +4,7 @@ from graphmill.core.errors import DamagedError
 from graphmill.journal.records import RUNNING, RunRow, RunState
 from graphmill.journal.sqlite.store import TemporaryStore
 from graphmill.report.run_pages import next_lines, runs_lines, runs_record, runs_view
-from graphmill.report.run_view import graph_name, view_of
+from graphmill.report.run_view import view_of
 from support.journal import begin, failed, record, succeeded
 
 
@@ -91,13 +91,6 @@ def test_a_long_command_does_not_push_away_what_the_others_do():
     assert first.startswith("gm.batch(function, items, run_id='a-long-name')   continues")
     assert len({line.rindex("   ") for line in others}) == 1
     assert others[0].rindex("   ") < first.rindex("   ")
-
-
-def test_a_graph_is_named_by_the_manifest_if_it_names_one():
-    assert graph_name({"graph": {"name": "a"}}) == "a"
-    assert graph_name({"graph": "module:function"}) == "module:function"
-    assert graph_name({"name": "a"}) == "a"
-    assert graph_name({"graph": {"name": 7}}) == graph_name({}) == ""
 
 
 def test_while_a_model_is_unavailable_nobody_knows_how_long_it_will_take():

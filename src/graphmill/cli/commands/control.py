@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -16,7 +16,7 @@ from graphmill.core.json import item_key
 from graphmill.journal.item_name import entries_named, require_one
 from graphmill.journal.records import CANCELLED, RUNNING, Entry, RunRecord, RunRequest, RunRow, RunState
 from graphmill.journal.store import Archive, Store
-from graphmill.report.run_view import is_single, run_name
+from graphmill.report.run_view import run_name
 from graphmill.report.text import one_line
 
 REPLY_S = 5.0
@@ -66,10 +66,10 @@ def limits(
     with open_existing(journal) as store:
         found = store.archive.find(run)
         _require_live(found, "only the limits of an active run can be changed")
-        now = send_request(store.archive, found, request, lambda now: wanted.items() <= _policy(now).items())
+        now = send_request(store.archive, found, request, lambda now: wanted.items() <= now.policy.items())
     text = reply_text(found, now)
     if now is not None and now.is_live:
-        text += f", with concurrency {_policy(now).get('concurrency')}{mode and f' ({mode.strip()})'}"
+        text += f", with concurrency {now.policy.get('concurrency')}{mode and f' ({mode.strip()})'}"
     print_lines([text])
 
 
@@ -103,7 +103,7 @@ def _cancel_item(archive: Archive, run: RunRecord, item: str) -> str:
     """Ask the owner to cancel an item; it knows by which row or id its unfinished ones go."""
     _require_live(run, "an item can be cancelled only while its run is active")
     name = one_line(item, _ID_CHARS)
-    if is_single(run) and item != JOB_ID:
+    if run.is_single and item != JOB_ID:
         raise UsageError(f"run {run_name(run)} has no item {name}; its only item is {JOB_ID}")
     history = archive.history(run, item_key(item))
     if history.entries and history.entries[-1].generation >= history.wanted:
@@ -155,12 +155,6 @@ def _cancel_inactive(store: Store, run: RunRecord) -> str:
 def _require_live(run: RunRecord, reason: str) -> None:
     if not run.is_live:
         raise UsageError(f"{state_text(run)}; {reason}")
-
-
-def _policy(run: RunRecord) -> Mapping[str, object]:
-    """Return what the run has recorded in its manifest."""
-    policy = run.manifest.get("policy")
-    return policy if isinstance(policy, Mapping) else run.manifest
 
 
 # -- requests to an active run

@@ -85,7 +85,7 @@ def _export_trajectories(store: Store, run: RunRecord, folder: str, status: str 
     """Write a file of model calls for each item; say how many."""
     if folder == "-":
         raise UsageError("trajectories are one file per item; name a folder for them")
-    if run.manifest.get("options", {}).get(RECORD_PROMPTS, True) is False:
+    if run.options.get(RECORD_PROMPTS, True) is False:
         raise UsageError(f"run {run.id} did not record what was sent to models, so it has no trajectories")
     count = write_trajectories(RunReader(run.id, OpenJournal(store)).traces(status=status), Path(folder))
     return f"run {run.id} is {run.status}: {count_text(count, 'file')} in {one_line(Path(folder).name, _NAME_CHARS)}"

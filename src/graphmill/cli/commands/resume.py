@@ -38,7 +38,6 @@ from graphmill.cli.terminal import AsJson, print_lines
 from graphmill.datasets.source import noted_choices, source
 from graphmill.journal.journal import Journal as OpenJournal
 from graphmill.journal.records import HELD, RunRequest
-from graphmill.report.run_view import graph_name
 
 
 def resume(  # noqa: PLR0913  one parameter per option
@@ -97,11 +96,11 @@ def resume(  # noqa: PLR0913  one parameter per option
         require_own_file(target, items=source_name)
         items = None
         if source_name is not None:
-            choices_of_items = noted_choices(found.manifest.get("source"))
+            choices_of_items = noted_choices(found.source)
             items = source(source_name, format=source_format, journal=journal, **choices_of_items)
         foreground = foreground_of(
             found,
-            title=f"resuming {graph_name(found.manifest)}",
+            title=f"resuming {found.graph_name}",
             output=target,
             as_json=as_json,
             journal=journal_place(journal, found.id),

@@ -29,7 +29,6 @@ from graphmill.cli.options import (
 )
 from graphmill.cli.terminal import AsJson
 from graphmill.journal.journal import Journal as OpenJournal
-from graphmill.report.run_view import graph_name
 from graphmill.report.text import count_text
 
 
@@ -87,7 +86,7 @@ def retry(  # noqa: PLR0913  one parameter per option
         choices = model_choices(models, temperature, max_tokens)
         foreground = foreground_of(
             found,
-            title=f"retrying {_selected(items, partial=partial)} of {graph_name(found.manifest)}",
+            title=f"retrying {_selected(items, partial=partial)} of {found.graph_name}",
             output=output or output_of(found),
             as_json=as_json,
             journal=journal_place(journal, found.id),

@@ -92,7 +92,7 @@ def delete(
 def _delete(store: Store, found: Sequence[RunRecord], *, dry_run: bool) -> None:
     """Delete runs, with the scoring passes over them."""
     ids = {run.id for run in found}
-    passes = [run for run in store.archive.runs() if run.manifest.get("of") in ids and run.id not in ids]
+    passes = [run for run in store.archive.runs() if run.scored_id in ids and run.id not in ids]
     found = [*found, *(run for run in passes if not run.is_live)]
     if dry_run:
         print_lines(_plan_lines([(run, store.size(run)) for run in found]))
@@ -132,7 +132,7 @@ def prune(
 def runs_to_delete(runs: Sequence[RunRecord], *, now: float, older_s: float | None, keep: int) -> list[RunRecord]:
     """Choose inactive runs, given oldest first, that are old enough and not among the newest."""
     ids = {run.id for run in runs}
-    own = [run for run in runs if run.manifest.get("of") not in ids]  # scoring passes go with their runs
+    own = [run for run in runs if run.scored_id not in ids]  # scoring passes go with their runs
     candidates = own[: max(0, len(own) - keep)]
     return [run for run in candidates if not run.is_live and (older_s is None or now - run.changed_at > older_s)]
 

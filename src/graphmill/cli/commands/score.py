@@ -11,7 +11,6 @@ from graphmill.cli.foreground import Foreground
 from graphmill.cli.options import By, Cluster, Concurrency, Journal, RunName, journal_place, open_existing
 from graphmill.cli.terminal import AsJson
 from graphmill.journal.journal import Journal as OpenJournal
-from graphmill.report.run_view import graph_name
 from graphmill.scoring.scorer import find_scorers
 
 
@@ -53,7 +52,7 @@ def score(  # noqa: PLR0913  one parameter per option
         found = store.archive.find(run)
         names = ", ".join(scorer.name for scorer in find_scorers(scorers))
         foreground = Foreground(
-            title=f"scoring {graph_name(found.manifest)} with {names}",
+            title=f"scoring {found.graph_name} with {names}",
             output=None,
             as_json=as_json,
             is_recorded=True,
