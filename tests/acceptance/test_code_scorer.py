@@ -76,6 +76,13 @@ def test_what_was_wrong_is_told_apart(program, outcome, said, scorer):
     assert said in found.explanation
 
 
+def test_a_name_that_the_program_lacks_is_a_wrong_answer(scorer):
+    problem = {"metadata": {"tests": "from solution import Stack\nassert Stack().size == 0"}}
+    assert score(scorer, "class Stack:\n    size = 0", problem).outcome == "correct"
+    found = score(scorer, "class Queue:\n    size = 0", problem)
+    assert (found.outcome, "Stack" in found.explanation) == ("wrong", True)
+
+
 def test_each_test_has_a_result_and_the_first_failure_is_explained(scorer):
     found = score(scorer, "def f(x):\n    if x == 2: raise KeyError('two')\n    return 2 * x")
     assert [each["outcome"] for each in found.metadata["tests"]] == ["passed", "exception", "passed"]

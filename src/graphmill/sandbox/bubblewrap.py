@@ -57,10 +57,6 @@ class Bubblewrap:
             )
         self._bwrap = _find_bwrap()
 
-    def version(self) -> str:
-        """Return the version of bubblewrap."""
-        return f"bubblewrap {'.'.join(map(str, _version(self._bwrap)))}"
-
     def start(self, connection: socket.socket, stderr: int, packages: Sequence[Path] = ()) -> subprocess.Popen[bytes]:
         """Start one supervisor."""
         try:

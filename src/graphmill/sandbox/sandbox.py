@@ -123,9 +123,6 @@ class Sandbox(Protocol):
     def start(self, connection: socket.socket, stderr: int, packages: Sequence[Path]) -> subprocess.Popen[bytes]:
         """Start one that shows these folders of installed packages; SandboxError says what is missing and how to install it."""
 
-    def version(self) -> str:
-        """Return what is used, for the record of a run."""
-
 
 def find_sandbox(name: str = DEFAULT) -> Sandbox:
     """Return the sandbox of this name."""

@@ -16,7 +16,8 @@ def podman(tmp_path, monkeypatch):
     (info / "entry_points.txt").write_text(
         "[graphmill.sandboxes]\npodman = podman_sandbox:Podman\nbroken = podman_sandbox:Nothing\n"
     )
-    (tmp_path / "podman_sandbox.py").write_text("class Podman:\n    def version(self):\n        return 'podman 5'\n")
+    module = "class Podman:\n    def start(self, connection, stderr, packages):\n        return 'podman'\n"
+    (tmp_path / "podman_sandbox.py").write_text(module)
     monkeypatch.syspath_prepend(tmp_path)
     sandbox._entries.cache_clear()
     yield
@@ -24,7 +25,7 @@ def podman(tmp_path, monkeypatch):
 
 
 def test_a_package_adds_a_sandbox_by_its_entry_point(podman):
-    assert find_sandbox("podman").version() == "podman 5"
+    assert find_sandbox("podman").start(None, 2, ()) == "podman"
     with pytest.raises(gm.UsageError, match="cannot load the sandbox 'broken'"):
         find_sandbox("broken")
     with pytest.raises(gm.UsageError, match="did you mean 'podman'"):

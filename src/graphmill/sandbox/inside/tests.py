@@ -18,6 +18,7 @@ from graphmill.sandbox.inside.remote import Peer
 from graphmill.sandbox.inside.wire import ConnectionEndedError, receive
 
 _FILE = "tests.py"
+_PROGRAM_NAMES = ("solution", "program")  # under which tests may import from the program
 _MOST_CHARACTERS = 400
 
 
@@ -109,7 +110,8 @@ def _fetch_names(peer: Peer, namespace: dict[str, Any], job: dict[str, Any]) -> 
             continue
     if entry_point in namespace:
         namespace["candidate"] = namespace[entry_point]
-    sys.modules["solution"] = sys.modules["program"] = _Program("solution", peer)  # type: ignore[assignment]
+    for name in _PROGRAM_NAMES:
+        sys.modules[name] = _Program(name, peer)  # type: ignore[assignment]
 
 
 def _names_class(name: str) -> bool:
@@ -137,7 +139,8 @@ def _run_unit(unit: Unit, namespace: dict[str, Any], peer: Peer) -> tuple[str, s
     except ConnectionEndedError:
         return "exited", "the program ended"
     except ImportError as error:
-        if not unit.counts and not getattr(error, "is_from_program", False):
+        is_of_program = getattr(error, "is_from_program", False) or error.name in _PROGRAM_NAMES
+        if not unit.counts and not is_of_program:
             return "broken", f"{error} (code?packages=true shows the sandbox the installed packages)"
         return _outcome_of(error), _text_of(error)
     except BaseException as error:  # noqa: BLE001  a failed test
