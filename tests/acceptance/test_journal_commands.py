@@ -147,6 +147,15 @@ def test_named_runs_are_deleted_but_no_active_one(tmp_path, humaneval):
     assert "holds no run 'second'" in refused(tmp_path, "runs", "delete", "second")
 
 
+def test_a_run_that_is_being_scored_is_not_deleted(tmp_path, store):
+    record(store, "done", [succeeded("a", 0)])
+    ledger = begin(store, "done+exact", manifest=MANIFEST | {"of": "done"})
+    assert "cancel done+exact" in refused(tmp_path, "runs", "delete", "done")
+    assert answered(tmp_path, "runs", "prune", "--keep", "0").startswith("0 runs deleted, ")
+    ledger.release()
+    assert answered(tmp_path, "runs", "prune", "--keep", "0").startswith("2 runs deleted, ")
+
+
 def test_runs_can_be_chosen_by_state_and_the_newest_are_shown(tmp_path, store):
     for number in range(4):
         record(store, f"done-{number}", [])

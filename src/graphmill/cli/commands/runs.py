@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -82,18 +82,20 @@ def delete(
     Example: graphmill runs delete k7f2
     """
     with open_existing(journal or parent_option(context, "journal")) as store:
-        found = list({run.id: run for run in map(store.archive.find, names)}.values())
+        named = {store.archive.find(name).id for name in names}
+        found = with_passes(store.archive.runs(), named)
         for run in found:
             if run.is_live:
                 raise UsageError(f"run {run.id} is active; end it first: graphmill cancel {run.id}")
         _delete(store, found, dry_run=dry_run)
 
 
+def with_passes(runs: Sequence[RunRecord], ids: Container[str]) -> list[RunRecord]:
+    """Choose the runs with these ids, and the scoring passes over them."""
+    return [run for run in runs if run.id in ids or run.scored_id in ids]
+
+
 def _delete(store: Store, found: Sequence[RunRecord], *, dry_run: bool) -> None:
-    """Delete runs, with the scoring passes over them."""
-    ids = {run.id for run in found}
-    passes = [run for run in store.archive.runs() if run.scored_id in ids and run.id not in ids]
-    found = [*found, *(run for run in passes if not run.is_live)]
     if dry_run:
         print_lines(_plan_lines([(run, store.size(run)) for run in found]))
     else:
@@ -130,11 +132,13 @@ def prune(
 
 
 def runs_to_delete(runs: Sequence[RunRecord], *, now: float, older_s: float | None, keep: int) -> list[RunRecord]:
-    """Choose inactive runs, given oldest first, that are old enough and not among the newest."""
+    """Choose runs, given oldest first, that are old enough and not among the newest, unless they or their passes are active."""
     ids = {run.id for run in runs}
     own = [run for run in runs if run.scored_id not in ids]  # scoring passes go with their runs
+    active = {name for run in runs if run.is_live for name in (run.id, run.scored_id)}
     candidates = own[: max(0, len(own) - keep)]
-    return [run for run in candidates if not run.is_live and (older_s is None or now - run.changed_at > older_s)]
+    chosen = {run.id for run in candidates if older_s is None or now - run.changed_at > older_s}
+    return with_passes(runs, chosen - active)
 
 
 def _plan_lines(runs: Sequence[tuple[RunRecord, int]]) -> list[str]:
