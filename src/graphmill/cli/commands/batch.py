@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ import typer
 
 from graphmill import api
 from graphmill.api.batch import policy_for
-from graphmill.api.items import MOST_SAMPLES, prepare_items
+from graphmill.api.items import MOST_SAMPLES, id_rule, prepare_items
 from graphmill.cli.foreground import Foreground
 from graphmill.cli.options import (
     RETRIES,
@@ -55,15 +55,18 @@ from graphmill.cli.options import (
     require_replaceable,
     split_pair,
 )
-from graphmill.cli.terminal import AsJson
+from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.core.errors import UsageError
+from graphmill.core.money import money_text, to_nano
 from graphmill.datasets.source import Source as Items
 from graphmill.datasets.source import source
 from graphmill.engine.policy import Policy
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.costs import price_notes
+from graphmill.graph.models.estimate import plan_calls
 from graphmill.graph.models.nodes import models_used
 from graphmill.graph.workflow import load, prompt_workflow
+from graphmill.report.dry_run import LOOKED_AT, DryRun
 
 Inputs = Annotated[
     list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Inputs fixed for all items.", show_default=False)
@@ -171,6 +174,9 @@ def batch(  # noqa: PLR0913  one parameter per option
     no_journal: NoJournal = False,
     no_record_prompts: NoPrompts = False,
     rehearse: Rehearse = None,  # noqa: ARG001  begun by the option itself
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would run, and what it may cost, and send nothing.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow over the items of a source.
@@ -228,6 +234,9 @@ def batch(  # noqa: PLR0913  one parameter per option
     )
     if (prompt or prompt_file) and not (same_prompt or graph.inputs) and _has_several(items, total):
         raise UsageError(_NO_FIELD)
+    if dry_run:
+        _show_dry_run(graph, items, policy, samples=samples, id_field=id_field, total=total, as_json=as_json)
+        return
     require_replaceable(output, place, force=force)
     notes = _notes(output, tags or ())
     foreground.perform(
@@ -248,6 +257,43 @@ def batch(  # noqa: PLR0913  one parameter per option
             **watching,
         )
     )
+
+
+def _show_dry_run(
+    graph: Graph,
+    items: Items,
+    policy: Policy,
+    *,
+    samples: int,
+    id_field: str | None,
+    total: int | None,
+    as_json: bool,
+) -> None:
+    """Show what would run; nothing is sent, recorded or written."""
+    id_of = id_rule(items, id_field)
+    first = list(enumerate(islice(items, LOOKED_AT)))
+    planned = [(str(id_of(item, at) or at + 1), plan_calls(graph, item)) for at, item in first]
+    if total is None and len(first) < LOOKED_AT:
+        total = len(first)
+    shown = DryRun(
+        title=graph.name,
+        details=(f"{'?' if total is None else f'{total:,}'} items", *_details(graph, items.name, samples, policy)),
+        jobs=None if total is None else total * samples,
+        limits=tuple(_limits(policy)),
+        items=planned,
+    )
+    if as_json:
+        print_json(shown.to_json())
+    else:
+        print_lines(shown.lines())
+
+
+def _limits(policy: Policy) -> Iterator[str]:
+    yield f"{policy.slots} at once"
+    yield f"{policy.retry.attempts} attempts"
+    if policy.timeout_s is not None:
+        yield f"timeout {policy.timeout_s:g} s"
+    yield "no budget" if policy.budget_usd is None else f"budget {money_text(to_nano(policy.budget_usd))}"
 
 
 def _has_several(items: Items, total: int | None) -> bool:
