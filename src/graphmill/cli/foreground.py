@@ -47,7 +47,7 @@ from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange
 from graphmill.journal.store import Store, fixed
 from graphmill.report.batch_text import batch_lines, batches_of
-from graphmill.report.debate import debate_text, is_debate
+from graphmill.report.conversation import debate_text, is_debate
 from graphmill.report.item_trace import steps_of_item
 from graphmill.report.report import Report, StoredResults, report_record
 from graphmill.report.run_pages import next_lines

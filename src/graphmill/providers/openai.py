@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from graphmill.core.errors import AttemptError, Permanent, Unavailable
-from graphmill.core.json import to_json
+from graphmill.core.json import text_or_json
 from graphmill.core.model_call import (
     FinishReason,
     Image,
@@ -242,10 +242,8 @@ def _write_part(part: Text | Image) -> dict[str, Any]:
 
 
 def _write_tool_call(call: ToolCall) -> dict[str, Any]:
-    arguments = call.arguments
-    if not isinstance(arguments, str):
-        arguments = to_json(arguments)
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    function = {"name": call.name, "arguments": text_or_json(call.arguments)}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:

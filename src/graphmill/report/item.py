@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from graphmill.core.job import row_number
-from graphmill.core.json import to_json
+from graphmill.core.json import text_or_json, to_json
 from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
 from graphmill.journal.records import RECORD_PROMPTS, AttemptRow, Entry, ItemHistory, RunRecord, StepRow, SuspectRow
@@ -28,10 +28,10 @@ from graphmill.report.text import (
     one_line_message,
     status_text,
     traceback_lines,
-    usage_text,
 )
 from graphmill.report.trace import TracePart, read_body, trace_of
 from graphmill.report.trace_page import attempt_records, step_record, trace_lines, trace_record
+from graphmill.report.usage import usage_text
 from graphmill.scoring.score import Score
 
 _VALUE_CHARS = 2000
@@ -178,9 +178,7 @@ def _message(body: bytes | None) -> str:
     message = read_body(body)
     if isinstance(message, dict):
         message = message.get("message")
-    if not isinstance(message, str):
-        message = to_json(message)
-    return one_line_message(message, _SHORT_CHARS)
+    return one_line_message(text_or_json(message), _SHORT_CHARS)
 
 
 def _answer_row(row: StepRow) -> tuple[str, ...]:

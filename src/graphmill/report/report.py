@@ -19,7 +19,7 @@ from graphmill.journal.journal import Journal
 from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
 from graphmill.journal.store import Archive
 from graphmill.report.run_view import first_waiting
-from graphmill.report.scores import headlines, score_lines, with_scores
+from graphmill.report.scores import headlines, score_lines, scored_entries
 from graphmill.report.text import (
     ERRORS_SHOWN,
     REHEARSAL,
@@ -295,7 +295,7 @@ class StoredResults:
     def __iter__(self) -> Iterator[Result]:
         with self._journal() as journal:
             run = self.run or journal.archive.find(self._run_id)
-            for entry in with_scores(journal.archive, run, journal.archive.entries(run, EVERYTHING)):
+            for entry in scored_entries(journal.archive, run, EVERYTHING):
                 yield entry.result
 
     def complete(self, live: Report) -> Report:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -99,9 +99,10 @@ def score_in(result: Result) -> Score:
     return Score(value=None, explanation=why, metadata={"outcome": SCORER_FAILED})
 
 
-def with_scores(archive: Archive, run: RunRecord, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Add to each result of a scored run its scores, as ``metadata["scores"]``, and mark those that were resampled."""
+def scored_entries(archive: Archive, run: RunRecord, query: Query) -> Iterator[Entry]:
+    """Read results of a run; add to each of a scored one its scores, as ``metadata["scores"]``, and mark those that were resampled."""
     scores, resampled = StoredScores(archive, run), resampled_keys(archive, run)
+    entries = archive.entries(run, query)
     if not scores.passes and not resampled:
         yield from entries
         return
@@ -200,7 +201,7 @@ def _sample(
         fields=fields,
         cluster=_cluster(result, cluster),
         ratings=_ratings(result, {other: each for other, each in found.items() if other != name}),
-        confidence=_share(_in_output(result, "confidence")),
+        confidence=_share(output_field(result, "confidence")),
     )
 
 
@@ -214,7 +215,7 @@ def _cluster(result: Result, found: tuple[Any, ...]) -> str | None:
 def _ratings(result: Result, others: Mapping[str, Score]) -> dict[str, bool]:
     """Return who accepted an answer: the verifier and the judge of its workflow, and other scorers."""
     found = {}
-    passed, judged = _in_output(result, "passed"), _share(_in_output(result, "score"))
+    passed, judged = output_field(result, "passed"), _share(output_field(result, "score"))
     if isinstance(passed, bool):
         found[_AGENTS[0]] = passed
     if judged is not None:
@@ -225,7 +226,8 @@ def _ratings(result: Result, others: Mapping[str, Score]) -> dict[str, bool]:
     return found
 
 
-def _in_output(result: Result, name: str) -> Any:
+def output_field(result: Result, name: str) -> Any:
+    """Return a field of an item's output; None if there is none."""
     return result.output.get(name) if isinstance(result.output, Mapping) else None
 
 

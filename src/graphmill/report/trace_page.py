@@ -11,7 +11,7 @@ from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
 from graphmill.report.batch_text import batch_view
 from graphmill.report.conversation import call_record, conversation_lines
-from graphmill.report.text import align_columns, count_text, duration_text, traceback_lines, usage_text
+from graphmill.report.text import align_columns, count_text, duration_text, traceback_lines
 from graphmill.report.trace import (
     MOST_BYTES,
     FoldedPart,
@@ -23,6 +23,7 @@ from graphmill.report.trace import (
     read_output,
     visible,
 )
+from graphmill.report.usage import usage_text
 
 _NAME_CHARS = 60
 _TEXT_CHARS = 80

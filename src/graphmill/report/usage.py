@@ -1,4 +1,4 @@
-"""What a run has used of models: a line or two for people, and as data."""
+"""What runs, items and steps have used of models: a line or two for people, and as data."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from graphmill.report.text import align_columns, count_text, one_line, scaled
 
 _MODEL_CHARS = 50
 _UNNAMED = "other"
+_TOKEN_PARTS = {"cached_tokens": "cached", "reasoning_tokens": "reasoning", "image_tokens": "image"}
 
 
 def usage_lines(used: Mapping[str, Usage]) -> list[str]:
@@ -31,6 +32,22 @@ def usage_parts(used: Mapping[str, Usage]) -> tuple[str, str]:
         return "", ""
     usage = sum(used.values(), NO_USAGE)
     return count_text(usage.requests, "request"), f"{_short(usage.tokens)} tokens"
+
+
+def usage_text(usage: Mapping[str, int] | None, cost_nano: int | None) -> str:
+    """Say what was used: '1,200 tokens (800 cached, 300 reasoning) · $0.0031'; empty if nothing was metered."""
+    usage = usage or {}
+    return " · ".join(filter(None, [_tokens_text(usage), cost_text(cost_nano or 0, usage.get("unpriced", 0))]))
+
+
+def _tokens_text(usage: Mapping[str, int]) -> str:
+    tokens = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+    if not tokens:
+        return ""
+    parts = [f"{usage[name]:,} {word}" for name, word in _TOKEN_PARTS.items() if usage.get(name)]
+    if not parts:
+        return f"{tokens:,} tokens"
+    return f"{tokens:,} tokens ({', '.join(parts)})"
 
 
 def usage_record(used: Mapping[str, Usage]) -> dict[str, Any] | None:

@@ -27,7 +27,7 @@ from graphmill.journal.records import RECORD_PROMPTS, Query, RunRecord
 from graphmill.journal.store import Archive, Store
 from graphmill.pipelines.trajectory import write_trajectories
 from graphmill.report.run_view import RunView, view_of
-from graphmill.report.scores import with_scores
+from graphmill.report.scores import scored_entries
 from graphmill.report.text import count_text, one_line
 
 _NAME_CHARS = 80
@@ -112,7 +112,7 @@ class _CountedResults:
         self.count = 0
 
     def __iter__(self) -> Iterator[Result]:
-        for entry in with_scores(self._archive, self._run, self._archive.entries(self._run, self._query)):
+        for entry in scored_entries(self._archive, self._run, self._query):
             yield entry.result
             self.count += 1
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from graphmill.core.errors import Permanent, UsageError, cut, message_of
-from graphmill.core.json import MOST_LEVELS, canonical, digest, is_too_deep, to_json
+from graphmill.core.json import MOST_LEVELS, canonical, digest, is_too_deep, text_or_json, to_json
 from graphmill.core.result import Failure, Kind
 from graphmill.core.usage import RateLimits, Usage, add_usage
 from graphmill.engine.failures import paused
@@ -315,7 +315,7 @@ class Waiting(BaseException):
 
 def waiting_for_answers(questions: Iterable[Question]) -> Failure:
     """Return the failure of a job that waits for answers."""
-    asked = "; ".join(cut(_text(question.value), _MAX_SHOWN_CHARS) for question in questions)
+    asked = "; ".join(cut(text_or_json(question.value), _MAX_SHOWN_CHARS) for question in questions)
     return Failure(kind=Kind.PAUSED, message=f"waits for an answer: {asked}", type="graphmill.Waiting")
 
 
@@ -327,12 +327,6 @@ def is_question(failure: Failure | None) -> bool:
 def question_metadata(questions: Iterable[Question]) -> dict[str, Any]:
     """Return the metadata of a result with open questions."""
     return {"questions": [question.to_metadata() for question in questions]}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return to_json(value)
 
 
 def _redacted(text: str, redact: Callable[[Failure], Failure] | None) -> Any:
