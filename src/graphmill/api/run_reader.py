@@ -14,7 +14,7 @@ from graphmill.journal.item_name import find_item
 from graphmill.journal.journal import Journal
 from graphmill.journal.records import Query
 from graphmill.journal.store import fixed
-from graphmill.report.item_trace import trace_of_item
+from graphmill.report.item.steps import trace_of_item
 from graphmill.report.scores import figures_of_run, scored_entries
 from graphmill.scoring.figures import ScoreFigures
 

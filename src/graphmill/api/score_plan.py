@@ -22,7 +22,7 @@ from graphmill.journal.manifest import manifest_of
 from graphmill.journal.records import Query, RunRecord
 from graphmill.journal.run_id import pass_id
 from graphmill.journal.store import Archive
-from graphmill.report.item_trace import steps_of_item
+from graphmill.report.item.steps import steps_of_item
 from graphmill.report.scores import fields_of_pass
 from graphmill.scoring.score_pass import SCORED, USUAL_FIELDS, ScoredFields, ScoringPass, item_to_score, scoring_pass
 from graphmill.scoring.scorer import Scorer, find_scorer

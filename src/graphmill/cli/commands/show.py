@@ -14,11 +14,11 @@ from graphmill.core.suggest import suggestion
 from graphmill.journal.item_name import NamedItem, find_item
 from graphmill.journal.records import RunRecord
 from graphmill.journal.store import Archive
-from graphmill.report.item import item_lines, item_record, item_scores, item_trace
+from graphmill.report.item.page import item_lines, item_record, item_scores, item_trace
+from graphmill.report.item.trace import TracePart
+from graphmill.report.item.trace_page import part_record, step_lines
 from graphmill.report.run_pages import manifest_lines, page_lines, page_record, run_page
 from graphmill.report.run_view import view_of
-from graphmill.report.trace import TracePart
-from graphmill.report.trace_page import part_record, step_lines
 
 _MOST_PATHS = 5000
 

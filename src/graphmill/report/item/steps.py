@@ -15,7 +15,7 @@ from graphmill.core.trace import Trace, TraceStep
 from graphmill.core.usage import Usage
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import ItemHistory, RunRecord, StepRow
-from graphmill.report.trace import read_body, read_output
+from graphmill.report.item.trace import read_body, read_output
 
 _ROUND = re.compile(r"@(\d+)")
 _PLACE = re.compile(r"(?:@|\[)\d.*")

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
-from graphmill.report.batch_text import batch_view
-from graphmill.report.conversation import call_record, conversation_lines
-from graphmill.report.text import align_columns, count_text, duration_text, traceback_lines
-from graphmill.report.trace import (
+from graphmill.report.item.batches import batch_view
+from graphmill.report.item.conversation import call_record, conversation_lines
+from graphmill.report.item.trace import (
     MOST_BYTES,
     FoldedPart,
     TracePart,
@@ -23,6 +22,7 @@ from graphmill.report.trace import (
     read_output,
     visible,
 )
+from graphmill.report.text import align_columns, count_text, duration_text, traceback_lines
 from graphmill.report.usage import usage_text
 
 _NAME_CHARS = 60

@@ -12,9 +12,11 @@ from graphmill.datasets.row import row_of
 from graphmill.journal.records import RECORD_PROMPTS, AttemptRow, Entry, ItemHistory, RunRecord, StepRow, SuspectRow
 from graphmill.journal.resume import is_answered
 from graphmill.journal.store import Archive
-from graphmill.report.batch_text import batch_lines, batches_of
-from graphmill.report.conversation import call_record
-from graphmill.report.item_trace import steps_of_item
+from graphmill.report.item.batches import batch_lines, batches_of
+from graphmill.report.item.conversation import call_record
+from graphmill.report.item.steps import steps_of_item
+from graphmill.report.item.trace import TracePart, read_body, trace_of
+from graphmill.report.item.trace_page import attempt_records, step_record, trace_lines, trace_record
 from graphmill.report.run_view import run_name
 from graphmill.report.scores import StoredScores, item_score_lines
 from graphmill.report.text import (
@@ -29,8 +31,6 @@ from graphmill.report.text import (
     status_text,
     traceback_lines,
 )
-from graphmill.report.trace import TracePart, read_body, trace_of
-from graphmill.report.trace_page import attempt_records, step_record, trace_lines, trace_record
 from graphmill.report.usage import usage_text
 from graphmill.scoring.score import Score
 

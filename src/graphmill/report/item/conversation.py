@@ -9,8 +9,8 @@ from typing import Any
 from graphmill.core.json import text_or_json, to_json
 from graphmill.core.trace import TraceStep
 from graphmill.core.usage import cost_usd
+from graphmill.report.item.trace import visible
 from graphmill.report.text import count_text
-from graphmill.report.trace import visible
 
 _SHORT_CHARS = 100
 _LABEL_CHARS = 11
