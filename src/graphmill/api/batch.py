@@ -27,7 +27,7 @@ from graphmill.api.progress import OnProgress, showing_progress
 from graphmill.api.reader import ResultReader
 from graphmill.api.recording import JournalRef, Recording, cache_for_run, open_briefly, plan_recording
 from graphmill.api.rehearsal import Rehearse, collecting_notes, rehearsing
-from graphmill.api.score_plan import PassPlan, plan_pass
+from graphmill.api.score_plan import PassPlan, plan_pass, policy_of_pass
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph, ForeignGraph, adapt_graph
 from graphmill.core.job import Effect, Job, sample_id
@@ -48,9 +48,11 @@ from graphmill.graph.models.costs import unbounded_calls, unpriced_budgets
 from graphmill.graph.models.nodes import require_models
 from graphmill.graph.workflow import load
 from graphmill.journal.journal import Journal
+from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange
 from graphmill.report.report import Report
 from graphmill.report.scores import figures_of_run
+from graphmill.scoring.score_pass import ScoringPass
 from graphmill.scoring.scorer import Scorer, find_scorers
 
 GraphLike = Callable[[Any], Any] | ForeignGraph | str | Path
@@ -162,7 +164,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
         )
         report = replace(report, samples=samples, notes=(*report.notes, *bad_rows_notes(given)))
         place = None if recording is None else recording.place
-        return await score_after(report, judges, place, **hooks)
+        return await score_after(report, judges, place, budget_usd=policy.budget_usd, **hooks)
 
 
 batch = blocking(abatch)
@@ -175,23 +177,33 @@ def scorers_note(scorers: Sequence[Scorer]) -> dict[str, Any]:
 
 
 async def score_after(
-    report: Report, scorers: Sequence[Scorer], journal: JournalRef | None, **hooks: Unpack[BatchHooks]
+    report: Report,
+    scorers: Sequence[Scorer],
+    journal: JournalRef | None,
+    *,
+    budget_usd: float | None,
+    **hooks: Unpack[BatchHooks],
 ) -> Report:
-    """Score a batch that has ended; one that was stopped early is scored once it is resumed.
+    """Score a batch that has ended, with what is left of its budget; one that was stopped early is scored once it is resumed.
 
     ``on_result`` is for the batch alone; ``on_start`` receives each scoring pass too, so that it can be stopped.
     """
     if not scorers or report.run_id is None or report.stopped is not None:
         return report
     with open_briefly(journal) as opened:
-        plans = [plan_pass(opened, opened.archive.find(report.run_id), scorer) for scorer in scorers]
-        return await score_run(opened, report, plans, **hooks | {"on_result": None})
+        run = opened.archive.find(report.run_id)
+        plans = (
+            plan_pass(opened, run, scorer, policy=policy_of_pass(opened.archive, run, scorer, budget_usd))
+            for scorer in scorers  # one after the other: each has what those before it have left
+        )
+        return await score_run(opened, run, report, plans, **hooks | {"on_result": None})
 
 
 async def score_run(
     journal: Journal,
+    run: RunRecord,
     report: Report,
-    plans: Sequence[PassPlan],
+    plans: Iterable[PassPlan],
     *,
     by: Sequence[str] = (),
     cluster: str | None = None,
@@ -209,7 +221,7 @@ async def score_run(
             await plan.graph.scorer.close()
         if passes[-1].stopped is not None:
             break
-    figures = await asyncio.to_thread(figures_of_run, journal.archive, plans[0].run, by=by, cluster=cluster)
+    figures = await asyncio.to_thread(figures_of_run, journal.archive, run, by=by, cluster=cluster)
     return replace(report, passes=tuple(passes), scores=tuple(figures))
 
 
@@ -236,7 +248,7 @@ async def execute(
     if isinstance(function, Graph):
         require_models(function)
         _require_costs(function, policy)
-    elif policy.budget_usd is not None:
+    elif policy.budget_usd is not None and not isinstance(function, ScoringPass):
         log.warning(_UNBOUNDED_NOTE)
     with showing_progress(hooks.get("progress"), hooks.get("on_progress")) as on_progress:
         executor = _executor(policy, hooks, on_progress)

@@ -109,7 +109,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
         scorers = scorers_of(run)
         report = await execute(function, series, rules, recording, **hooks)
         report = replace(report, notes=(*report.notes, *bad_rows_notes(series)))
-        return await score_after(report, scorers, journal, **hooks)
+        return await score_after(report, scorers, journal, budget_usd=rules.budget_usd, **hooks)
 
 
 async def aretry(  # noqa: PLR0913
@@ -181,7 +181,7 @@ async def aretry(  # noqa: PLR0913
         report = await execute(function, [], rules, recording, **hooks)
         if run.is_pass:
             return await score_again(run, graph=graph, journal=journal, policy=policy, concurrency=concurrency, **hooks)
-        return await score_after(report, scorers, journal, **hooks)
+        return await score_after(report, scorers, journal, budget_usd=rules.budget_usd, **hooks)
 
 
 resume = blocking(aresume)

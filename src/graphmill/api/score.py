@@ -60,7 +60,7 @@ async def ascore(  # noqa: PLR0913  one parameter per choice
             ]
             report = await asyncio.to_thread(stored_report, lambda: open_briefly(journal), run)
             return await score_run(
-                opened, report, plans, by=(by,) if isinstance(by, str) else by, cluster=cluster, **hooks
+                opened, run, report, plans, by=(by,) if isinstance(by, str) else by, cluster=cluster, **hooks
             )
 
 

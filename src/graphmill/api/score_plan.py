@@ -11,6 +11,7 @@ import msgspec
 from graphmill.api.complete import complete
 from graphmill.api.recording import JournalRef, Recording, graph_note
 from graphmill.core.errors import UsageError
+from graphmill.core.money import to_usd
 from graphmill.core.result import Result
 from graphmill.core.trace import TraceStep
 from graphmill.engine.policy import Policy, require_policy
@@ -23,10 +24,11 @@ from graphmill.journal.records import Query, RunRecord
 from graphmill.journal.run_id import pass_id
 from graphmill.journal.store import Archive
 from graphmill.report.item.steps import steps_of_item
-from graphmill.report.scores import fields_of_pass
+from graphmill.report.scores import fields_of_pass, passes_of
 from graphmill.scoring.score_pass import SCORED, USUAL_FIELDS, ScoredFields, ScoringPass, item_to_score, scoring_pass
 from graphmill.scoring.scorer import Scorer, find_scorer
 
+_LEAST_USD = 1e-9  # a budget that is spent
 _QUERY = Query(statuses=SCORED)
 
 
@@ -77,6 +79,15 @@ def plan_pass(
         )
 
     return PassPlan(run, graph, rules, Recording(journal, begin))
+
+
+def policy_of_pass(archive: Archive, run: RunRecord, scorer: Scorer, budget_usd: float | None) -> Policy | None:
+    """Return the policy of a pass within the budget of its run: what the run and its other passes have left of it."""
+    if budget_usd is None or "complete" not in scorer.takes:
+        return None
+    others = [run, *(each for each in passes_of(archive, run) if each.id != pass_id(run.id, scorer.name))]
+    spent_nano = sum(usage.cost_nano for each in others for usage in each.usage.values())
+    return Policy(budget_usd=max(budget_usd - to_usd(spent_nano), _LEAST_USD))
 
 
 def graph_of_pass(run: RunRecord, scorer: Any = None) -> ScoringPass:
