@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -139,7 +140,9 @@ def read_problem(problem: Any, field: str | None = None) -> _CodeProblem:
     if fields.get("cases"):
         return _CodeProblem(cases=tuple(_case(each) for each in fields["cases"]))
     if isinstance(fields.get("test"), str) and entry_point:
-        prompt = fields["prompt"] if isinstance(fields.get("prompt"), str) else ""
+        prompt = str(fields.get("prompt") or "")
+        if not re.search(rf"\b(?:def|class)\s+{re.escape(entry_point)}\b", prompt):
+            prompt = ""  # in words, not the beginning of the program
         tests = SandboxTests(tests=(fields["test"],), entry_point=entry_point, prelude=prompt)
         return _CodeProblem(tests=tests, prompt=prompt)
     listed = fields.get("tests") or fields.get("test_list")
