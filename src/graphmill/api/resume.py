@@ -66,9 +66,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     if run.is_pass:
         return await score_again(run, graph=graph, journal=journal, policy=policy, concurrency=concurrency, **hooks)
     options = run.options
-    series = items
-    if items is None:
-        series = source_of(run)
+    series = source_of(run) if items is None else items
     if isinstance(series, Source):
         await asyncio.to_thread(prepare_items, series, run_id=None, journal=None)
     with rehearsing_as(run):
@@ -81,12 +79,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
         if items is not None:  # maybe another file, all of whose items would fail
             require_id(items, options.get("id_field"))
             require_fields(function, items)
-        rules = policy_for(
-            function,
-            policy or policy_from(run.policy),
-            concurrency=concurrency,
-            isolation=isolation,
-        )
+        rules = policy_for(function, policy or policy_from(run.policy), concurrency=concurrency, isolation=isolation)
         recording = plan_recording(
             journal,
             graph=function,
@@ -104,7 +97,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
             effect=options.get("effect", "repeatable"),
             version=options.get("version"),
             is_elsewhere=True,
-            samples=options.get("samples", 1),
+            samples=run.samples,
         )
         scorers = scorers_of(run)
         report = await execute(function, series, rules, recording, **hooks)
@@ -159,18 +152,18 @@ async def aretry(  # noqa: PLR0913
         other = _model_change(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
         if other is not None:
             function, on_change, words = other.graph, other.on_change, other.words
-        rules = policy_for(
-            function,
-            policy or policy_from(run.policy),
-            concurrency=concurrency,
-            isolation=isolation,
-        )
+        rules = policy_for(function, policy or policy_from(run.policy), concurrency=concurrency, isolation=isolation)
         recording = plan_retry(
             journal,
             graph=function,
             policy=rules,
             run_id=run.id,
-            selection=Selection(items=_names(items), kinds=_kinds(kinds), partial=partial, resample=resample),
+            selection=Selection(
+                items=None if items is None else frozenset(items),
+                kinds=_kinds(kinds),
+                partial=partial,
+                resample=resample,
+            ),
             on_change=on_change or "refuse",
             words=words,
             effect=options.get("effect", "repeatable"),
@@ -256,12 +249,6 @@ def _model_change(
     if isinstance(models, str):
         models = [models]
     return change_models(run, graph, models, on_change, **params)
-
-
-def _names(items: Iterable[str] | None) -> frozenset[str] | None:
-    if items is None:
-        return None
-    return frozenset(items)
 
 
 def _kinds(kinds: Iterable[str] | None) -> frozenset[Kind] | None:

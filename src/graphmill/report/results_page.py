@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
-from graphmill.core.errors import UsageError
 from graphmill.core.job import row_number
 from graphmill.core.json import text_or_json
 from graphmill.core.money import cost_text
 from graphmill.core.result import Result, Status
-from graphmill.core.suggest import suggestion
 from graphmill.datasets.row import ROW_FIELDS, SCORES, row_of
-from graphmill.datasets.selection import MISSING, FieldFilter, field_inside
+from graphmill.datasets.selection import MISSING, FieldFilter, UnseenFields, field_inside
 from graphmill.journal.records import Entry, Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.scores import output_field, scored_entries
@@ -29,7 +28,6 @@ _SHORT = ("score", "rounds", "cost")
 _LONG_CHARS = 60
 _ID_CHARS = 40
 _WIDE_CHARS = 400  # a cell is made no longer, however wide the terminal is
-_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,19 +82,14 @@ def _selected(archive: Archive, run: RunRecord, query: ResultsQuery) -> Iterator
 
 
 def _filtered(entries: Iterator[Entry], filters: Sequence[FieldFilter]) -> Iterator[Entry]:
-    unknown = {each.field for each in filters}
-    names: dict[str, None] = {}
+    unseen = UnseenFields(each.field for each in filters)
     for entry in entries:
         row = _row(entry)
-        values = [_value_of(row, each.field) for each in filters]
-        unknown -= {each.field for each, value in zip(filters, values, strict=True) if value is not MISSING}
-        if unknown and len(names) < _NAMED:
-            names |= dict.fromkeys(_names(row))
-        if all(each.takes(value) for each, value in zip(filters, values, strict=True)):
+        found = {each.field: _value_of(row, each.field) for each in filters}
+        unseen.note(found, partial(_names, row))
+        if all(each.takes(found[each.field]) for each in filters):
             yield entry
-    if unknown and names:
-        name = min(unknown)
-        raise UsageError(f"no result has a field {name!r:.80}{suggestion(name, names)}; fields: {', '.join(names)}")
+    unseen.require_none("no result has a field")
 
 
 def _row(entry: Entry) -> dict[str, Any]:

@@ -7,11 +7,9 @@ from typing import Any
 
 import msgspec
 
-from graphmill.core.errors import UsageError
 from graphmill.core.result import ANSWER_CAUSES, Result
-from graphmill.core.suggest import suggestion
 from graphmill.datasets.row import SCORES
-from graphmill.datasets.selection import MISSING, field_inside
+from graphmill.datasets.selection import MISSING, UnseenFields, field_inside
 from graphmill.journal.records import Entry, ItemHistory, Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.text import align_columns, count_text, one_line
@@ -241,31 +239,24 @@ class _WantedFields:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
-        self._unknown = set(names)
-        self._known: dict[str, None] = {}
+        self._unseen = UnseenFields(names)
 
     def of(self, result: Result) -> tuple[Any, ...]:
         if not self._names:
             return ()
         given = result.input if isinstance(result.input, Mapping) else {}
         places = (given.get("metadata"), given, result.output)
-        values = []
-        for name in self._names:
-            value = next((found for place in places if (found := field_inside(place, name)) is not MISSING), MISSING)
-            if value is not MISSING:
-                self._unknown.discard(name)
-            values.append(None if value is MISSING else value)
-        if self._unknown and not self._known:
-            self._known = {str(name): None for place in places if isinstance(place, Mapping) for name in place}
-        return tuple(values)
+        found = {name: _first_inside(places, name) for name in self._names}
+        self._unseen.note(found, lambda: (str(key) for place in places if isinstance(place, Mapping) for key in place))
+        return tuple(None if found[name] is MISSING else found[name] for name in self._names)
 
     def require_found(self) -> None:
         """Refuse a field that no item has."""
-        if self._unknown and self._known:
-            name = min(self._unknown)
-            raise UsageError(
-                f"no item has a field {name!r:.80}{suggestion(name, self._known)}; fields: {', '.join(self._known)}"
-            )
+        self._unseen.require_none("no item has a field")
+
+
+def _first_inside(places: Sequence[Any], name: str) -> Any:
+    return next((found for place in places if (found := field_inside(place, name)) is not MISSING), MISSING)
 
 
 # -- as text
