@@ -114,27 +114,17 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
         order, mark = _shuffled(len(others) + 1, [answer, others]), _mark([answer, others, problem])
         picks, reasons = [], []
         for places in (order, order[::-1]):
-            letters = _LETTERS[: len(places)]
-            answers = [answer if place == 0 else others[place - 1] for place in places]
-            found = await complete(
-                prompt=_PICK.format(
-                    mark=mark,
-                    problem=_problem_text(problem),
-                    answers="\n".join(_tagged(*each, mark) for each in zip(letters, answers, strict=True)),
-                    rubric=_rubric_text(self.rubric),
-                ),
-                system=_SYSTEM,
-                schema=_pick_shape(letters),
-                **self._model(),
+            prompt = _PICK.format(
+                mark=mark,
+                problem=_problem_text(problem),
+                answers=_tagged_answers([[answer, *others][place] for place in places], mark),
+                rubric=_rubric_text(self.rubric),
             )
+            letters = _LETTERS[: len(places)]
+            found = await complete(prompt=prompt, system=_SYSTEM, schema=_pick_shape(letters), **self._model())
             picks.append(places[letters.index(found["best"])])
             reasons.append(found["reasoning"])
-        is_consistent = picks[0] == picks[1]
-        return Score(
-            value=picks.count(0) / len(picks),
-            explanation=reasons[0] if is_consistent else "\n\n".join(reasons),
-            metadata={"picked": picks, "is_consistent": is_consistent},
-        )
+        return _picked(picks, reasons)
 
     def _model(self) -> Mapping[str, str]:
         if self.model is not None:
@@ -171,8 +161,19 @@ def _shuffled(count: int, content: Any) -> list[int]:
     return order
 
 
-def _tagged(letter: str, answer: str, mark: str) -> str:
-    return f"<answer_{letter}_{mark}>\n{answer}\n</answer_{letter}_{mark}>"
+def _tagged_answers(answers: Sequence[str], mark: str) -> str:
+    named = zip(_LETTERS[: len(answers)], answers, strict=True)
+    return "\n".join(f"<answer_{letter}_{mark}>\n{answer}\n</answer_{letter}_{mark}>" for letter, answer in named)
+
+
+def _picked(picks: Sequence[int], reasons: Sequence[str]) -> Score:
+    """Return the score of an answer, which is place 0, from the places of the answers that were picked."""
+    is_consistent = len(set(picks)) == 1
+    return Score(
+        value=picks.count(0) / len(picks),
+        explanation=reasons[0] if is_consistent else "\n\n".join(reasons),
+        metadata={"picked": list(picks), "is_consistent": is_consistent},
+    )
 
 
 def _mark(content: Any) -> str:
