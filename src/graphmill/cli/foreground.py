@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 import typer
@@ -63,7 +63,7 @@ class Foreground:
 
     ``is_recorded`` says that its results are read from ``journal`` when it has ended, or from ``store`` if that is open;
     ``if_idle`` is printed if there was nothing to do, ``if_empty`` if there was no item. With ``scores_only`` the run has
-    ended before, and only scoring it can fail.
+    ended before, and only scoring it can fail. ``shows_items`` prints a line for each item that has ended.
     """
 
     title: str
@@ -77,7 +77,7 @@ class Foreground:
     if_idle: str = ""
     if_empty: str = ""
     scores_only: bool = False
-    shows_items: ClassVar[bool] = True
+    shows_items: bool = False
 
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
@@ -262,7 +262,6 @@ class SingleForeground(Foreground):
     """How a command shows a run of one job: its outputs on standard output, everything else on standard error."""
 
     item: Single
-    shows_items = False
 
     def print_report(
         self,
@@ -327,6 +326,11 @@ def _for_stdout(text: str) -> str:
     return plain
 
 
+def has_score(outputs: Any) -> bool:
+    """Whether a workflow with these outputs has one that a line for each item can show; for others the counts say enough."""
+    return isinstance(outputs, Mapping) and "score" in outputs
+
+
 # -- runs that are resumed or retried
 
 
@@ -335,7 +339,9 @@ def foreground_of(run: RunRecord, *, output: str | None, **given: Any) -> Foregr
     require_own_file_of(run, output)
     single = Single.noted(run.source)
     if single is None or output is not None:
-        return Foreground(output=output, is_recorded=True, scores_only=run.is_pass, **given)
+        written = run.manifest.get("graph", {}).get("written") or {}
+        shows_items = has_score(written.get("outputs"))
+        return Foreground(output=output, is_recorded=True, scores_only=run.is_pass, shows_items=shows_items, **given)
     return SingleForeground(output=None, is_recorded=True, item=single, **given)
 
 

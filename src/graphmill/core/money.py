@@ -35,11 +35,6 @@ def lost_text(lost_nano: int) -> str:
     return f"up to {money_text(lost_nano)} for lost answers" if lost_nano else ""
 
 
-def to_usd(nano: int) -> float:
-    """Return dollars, for JSON. Every digit is exact up to four million dollars."""
-    return nano / NANO
-
-
 def to_nano(usd: float | Decimal) -> int:
     """Return whole nano-dollars; ValueError for what is no amount."""
     if isinstance(usd, bool) or not isinstance(usd, int | float | Decimal) or not 0 <= usd < float("inf"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from graphmill.core.money import to_nano, to_usd
+from graphmill.core.money import NANO, to_nano
 from graphmill.core.suggest import suggestion
 
 
@@ -114,6 +114,11 @@ def _nano(name: str, usd: Any) -> int:
         return to_nano(usd)
     except ValueError:
         raise ValueError(f"{name} must be a number >= 0, or null if it is unknown, got {usd!r:.80}") from None
+
+
+def to_usd(nano: int) -> float:
+    """Return dollars, for JSON. Every digit is exact up to four million dollars."""
+    return nano / NANO
 
 
 def cost_usd(cost_nano: int, unpriced: int) -> float | None:

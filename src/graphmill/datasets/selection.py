@@ -158,8 +158,6 @@ class ItemSelection:
 
     def named(self, row: Any) -> Any:
         """Give a row's columns their new names. ValueError if it has no such column."""
-        if not self.columns:
-            return row
         if not isinstance(row, Mapping):
             raise ValueError(f"the item is {type(row).__name__}, not a mapping, so it has no columns to map")
         found = {name: field_inside(row, column) for name, column in self.columns.items()}

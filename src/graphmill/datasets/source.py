@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -73,8 +73,9 @@ class ItemsOrigin(Protocol):
     def state(self) -> Any:
         """Return what changes whenever the rows may have changed; None if that cannot be told."""
 
-    def item_of(self, row: Any) -> Any:
-        """Make an item of a row; ValueError if it is a bad one."""
+    @property
+    def item_of(self) -> Callable[[Any], Any] | None:
+        """What makes an item of a row, or raises ValueError if it is a bad one; None if rows are items."""
 
 
 @dataclass(slots=True)
@@ -173,7 +174,7 @@ class Source:
 
     def _items(self) -> Generator[Any, None, None]:
         self.bad_rows, self.bad_count = [], 0
-        position = 0
+        position, item_of = 0, self.origin.item_of
         for part in self.origin.parts(self._most_rows):
             with closing(part.rows(partial(self._on_bad, part))) as rows:
                 while True:
@@ -187,7 +188,9 @@ class Source:
                     except UNREADABLE as error:
                         raise self._error(part, error, position) from error
                     try:
-                        item = self.selection.named(self.origin.item_of(row))
+                        item = row if item_of is None else item_of(row)
+                        if self.selection.columns:
+                            item = self.selection.named(item)
                     except ValueError as error:
                         bad = ValueError(f"{part.unit} {number}: {message_of(error)}")
                         if not self.skips_bad_rows:

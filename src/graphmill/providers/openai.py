@@ -301,6 +301,8 @@ def _read_token(data: Any) -> TokenLogprob:
 def _read_cost(used: dict[str, Any]) -> int | None:
     """Read the cost that OpenRouter and Perplexity report; with a key of one's own, OpenRouter tells the provider's share apart."""
     cost: Any = used.get("cost")
+    if cost is None:
+        return None
     if isinstance(cost, dict):
         cost = cost.get("total_cost")
     upstream = value_at(used, "cost_details", "upstream_inference_cost") if used.get("is_byok") is True else 0

@@ -12,7 +12,7 @@ import typer
 from graphmill import api
 from graphmill.api.batch import policy_for
 from graphmill.api.items import MOST_SAMPLES, id_rule, prepare_items
-from graphmill.cli.foreground import Foreground
+from graphmill.cli.foreground import Foreground, has_score
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
@@ -228,6 +228,7 @@ def batch(  # noqa: PLR0913  one parameter per option
         output=output,
         as_json=as_json,
         is_recorded=not no_journal,
+        shows_items=has_score(graph.outputs),
         if_idle="nothing to do: every item already has a result" if run_id is not None else "",
         if_empty=_empty_text(items),
         journal=place,

@@ -279,7 +279,8 @@ class Driver:
 
     def _begin_attempt(self, branch: Branch) -> None:
         branch.waits_for = WAITS_FOR_ATTEMPT
-        self._branches.hold(branch, is_held=False)
+        if branch.is_held:
+            self._branches.hold(branch, is_held=False)
         step = branch.step
         assert step is not None  # noqa: S101
         attempt = step.attempt
@@ -453,7 +454,8 @@ class Driver:
 
     def _detach(self, branch: Branch) -> None:
         branch.step = None  # they refer to each other
-        self._branches.cancel_clock(branch)
+        if branch.fork is not None:
+            self._branches.cancel_clock(branch)
         if branch.parent is not None:
             branch.parent.children.pop(branch, None)
             self._branches.set_clocks(branch.parent)
