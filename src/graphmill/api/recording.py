@@ -281,6 +281,7 @@ def graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
             "kind": "workflow",
             "name": graph.name,
             "path": graph.path,
+            "outputs": list(graph.outputs or ()),
             "given": dict(graph.given),
             **_chosen(graph),
         }

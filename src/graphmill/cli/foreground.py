@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -326,9 +326,9 @@ def _for_stdout(text: str) -> str:
     return plain
 
 
-def has_score(outputs: Any) -> bool:
-    """Whether a workflow with these outputs has one that a line for each item can show; for others the counts say enough."""
-    return isinstance(outputs, Mapping) and "score" in outputs
+def has_score(outputs: Iterable[str] | None) -> bool:
+    """Whether a workflow's outputs have a score, which a line for each item can show; for others the counts say enough."""
+    return outputs is not None and "score" in outputs
 
 
 # -- runs that are resumed or retried
@@ -339,8 +339,7 @@ def foreground_of(run: RunRecord, *, output: str | None, **given: Any) -> Foregr
     require_own_file_of(run, output)
     single = Single.noted(run.source)
     if single is None or output is not None:
-        written = run.manifest.get("graph", {}).get("written") or {}
-        shows_items = has_score(written.get("outputs"))
+        shows_items = has_score(run.graph.get("outputs"))
         return Foreground(output=output, is_recorded=True, scores_only=run.is_pass, shows_items=shows_items, **given)
     return SingleForeground(output=None, is_recorded=True, item=single, **given)
 
