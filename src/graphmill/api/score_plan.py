@@ -11,9 +11,9 @@ import msgspec
 from graphmill.api.complete import complete
 from graphmill.api.recording import JournalRef, Recording, graph_note
 from graphmill.core.errors import UsageError
-from graphmill.core.money import to_usd
 from graphmill.core.result import Result
 from graphmill.core.trace import TraceStep
+from graphmill.core.usage import to_usd
 from graphmill.engine.policy import Policy, require_policy
 from graphmill.engine.results.recorder import Recorder
 from graphmill.graph.fingerprint import graph_fingerprints, packages_of
