@@ -20,7 +20,6 @@ from graphmill.api.rehearsal import rehearsing_as
 from graphmill.api.resume import graph_of
 from graphmill.api.run import only_result
 from graphmill.cli.display import Display
-from graphmill.cli.options import open_existing, require_own_file, require_own_file_of
 from graphmill.cli.signals import Interruption
 from graphmill.cli.terminal import (
     ExitCode,
@@ -33,6 +32,7 @@ from graphmill.cli.terminal import (
     stdout_error,
     wrap_lines,
 )
+from graphmill.cli.values import open_existing, require_own_file, require_own_file_of
 from graphmill.core.errors import ChangedError, ExportError, GraphmillError, JournalError, SourceError, UsageError
 from graphmill.core.job import JOB_ID
 from graphmill.core.json import item_key, to_json

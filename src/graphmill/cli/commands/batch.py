@@ -44,6 +44,9 @@ from graphmill.cli.options import (
     Temperature,
     Timeout,
     WhenChanged,
+)
+from graphmill.cli.terminal import AsJson, print_json, print_lines
+from graphmill.cli.values import (
     concurrency_text,
     journal_place,
     policy_of,
@@ -55,7 +58,6 @@ from graphmill.cli.options import (
     require_replaceable,
     split_pair,
 )
-from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.core.errors import UsageError
 from graphmill.core.money import money_text, to_nano
 from graphmill.datasets.source import Source as Items

@@ -9,16 +9,14 @@ from typing import Annotated, Literal
 import typer
 
 from graphmill.api.run_reader import RunReader
-from graphmill.cli.options import (
-    Journal,
-    RunName,
-    ShownColumns,
+from graphmill.cli.options import Journal, RunName, ShownColumns
+from graphmill.cli.terminal import ExitCode, print_stderr, require_stdout
+from graphmill.cli.values import (
     open_existing,
     read_names,
     require_own_file,
     require_own_file_of,
 )
-from graphmill.cli.terminal import ExitCode, print_stderr, require_stdout
 from graphmill.core.errors import ExportError, UsageError
 from graphmill.core.result import Result
 from graphmill.core.trace import Trace

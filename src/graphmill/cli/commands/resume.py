@@ -25,6 +25,9 @@ from graphmill.cli.options import (
     Temperature,
     Timeout,
     WhenResumed,
+)
+from graphmill.cli.terminal import AsJson, print_lines
+from graphmill.cli.values import (
     answers_by_id,
     journal_place,
     note_of_output,
@@ -34,7 +37,6 @@ from graphmill.cli.options import (
     require_own_file,
     require_replaceable,
 )
-from graphmill.cli.terminal import AsJson, print_lines
 from graphmill.datasets.source import noted_choices, source
 from graphmill.journal.journal import Journal as OpenJournal
 from graphmill.journal.records import HELD, RunRequest

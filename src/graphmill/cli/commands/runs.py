@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.options import Journal, age_s, open_existing, parent_option
+from graphmill.cli.options import Journal
 from graphmill.cli.terminal import AsJson, print_json, print_lines, terminal_width
+from graphmill.cli.values import age_s, open_existing, parent_option
 from graphmill.core.errors import UnknownRunError, UsageError
 from graphmill.journal.records import RunRecord, RunState
 from graphmill.journal.store import Store, default_journal

@@ -8,8 +8,16 @@ import typer
 
 from graphmill import api
 from graphmill.cli.foreground import Foreground
-from graphmill.cli.options import BudgetUsd, By, Cluster, Concurrency, Journal, RunName, journal_place, open_existing
+from graphmill.cli.options import (
+    BudgetUsd,
+    By,
+    Cluster,
+    Concurrency,
+    Journal,
+    RunName,
+)
 from graphmill.cli.terminal import AsJson
+from graphmill.cli.values import journal_place, open_existing
 from graphmill.engine.policy import Policy
 from graphmill.journal.journal import Journal as OpenJournal
 from graphmill.scoring.scorer import find_scorers

@@ -6,8 +6,15 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.options import By, Cluster, Journal, OptionalItem, RunName, open_existing
+from graphmill.cli.options import (
+    By,
+    Cluster,
+    Journal,
+    OptionalItem,
+    RunName,
+)
 from graphmill.cli.terminal import AsJson, print_json, print_lines, terminal_width
+from graphmill.cli.values import open_existing
 from graphmill.core.errors import UsageError
 from graphmill.core.job import JOB_ID
 from graphmill.core.suggest import suggestion
