@@ -39,16 +39,23 @@ class AttemptContext:
 
     # fmt: off
     __slots__ = (
-        "attempt", "calls", "child", "is_left", "nested_call", "parent", "path", "span", "step_lock", "steps",
+        "attempt", "calls", "child", "is_left", "nested_call", "number", "parent", "path", "span", "step_lock", "steps",
         "unrecorded", "usage",
     )
     # fmt: on
 
     def __init__(
-        self, steps: Steps, attempt: AttemptState, path: str = "", *, parent: AttemptContext | None = None
+        self,
+        steps: Steps,
+        attempt: AttemptState,
+        path: str = "",
+        *,
+        number: int | None = None,
+        parent: AttemptContext | None = None,
     ) -> None:
         self.steps = steps
         self.attempt = attempt
+        self.number = attempt.number if number is None else number  # from 1; of the step if it is one
         self.path = path
         self.parent = parent
         self.child: AttemptContext | None = None  # of the step that runs inside now
@@ -61,11 +68,6 @@ class AttemptContext:
         self.span: Span | None = None  # where OpenTelemetry is used
 
     # -- what user code and nodes read ---------------------------------------------------------------------------------
-
-    @property
-    def number(self) -> int:
-        """Which attempt this is, from 1."""
-        return self.attempt.number
 
     @property
     def item(self) -> str:

@@ -136,7 +136,7 @@ class Steps:
         while True:
             number += 1
             await self._record_intent(context, path, number, effect)
-            inner = AttemptContext(self, context.attempt, path, parent=context)
+            inner = AttemptContext(self, context.attempt, path, number=number, parent=context)
             body, failure, is_final = await self._attempt(context, inner, number, effect, function)
             counted += failure is not None
             usage = add_usage(usage, inner.usage)
