@@ -114,7 +114,7 @@ def _missing_field(name: str, fields: list[str], found_in: str) -> UsageError:
     if similar := suggestion(name, filter(is_name, fields)):
         hint = ""
     elif similar := suggestion(name, fields):
-        hint = "; names may only have letters, digits, _ and -: rename the field in the items first"
+        hint = "; names may only have letters, digits, _ and -: give the field another name with --map NAME=COLUMN"
     return UsageError(f"{found_in} has a field {name!r}{similar}; fields: {there}{hint}")
 
 

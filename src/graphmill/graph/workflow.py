@@ -20,7 +20,7 @@ from graphmill.graph.template import Literal, Placeholder, Reference, TemplateEr
 
 _NODE = "answer"
 _NOT_IN_NAMES = (" ", '"', "'")
-_RENAMED = "; rename such a field, as in 'First name', in the items first"
+_RENAMED = "; give such a field another name, as in --map 'name=First name'"
 _OPENING = re.compile(r"\$+(?=\{)")
 
 

@@ -169,7 +169,7 @@ def _cell(row: Mapping[str, Any], result: Result, name: str, *, is_wide: bool) -
     if name == "status":
         return status_text(result)
     if name == "cost":
-        return cost_text(result.cost_nano or 0, result.unpriced) or NOTHING
+        return cost_text(result.cost_nano, result.unpriced) if result.cost_nano else NOTHING
     if name == "output" and not result.is_success:
         return _why(result)
     value = _value_of(row, name, None)

@@ -251,7 +251,8 @@ class Models:
             return f"providers.{name} in {FILE_NAME} has no known protocol{near}; protocol must be one of {', '.join(protocols)}"
         if name in known:
             return ""
-        return f"unknown provider {name!r:.80}{suggestion(name, known)}; available: {', '.join(known)}"
+        there = f"available: {', '.join(known)}; or define it under providers in {FILE_NAME}"
+        return f"unknown provider {name!r:.80}{suggestion(name, known)}; {there}"
 
 
 def _no_model(*, is_node: bool) -> str:
