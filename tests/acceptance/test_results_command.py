@@ -1,6 +1,7 @@
 """`graphmill results`, and how an item is named in every command, as a person uses them."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -41,6 +42,12 @@ def test_results_are_a_table_with_row_numbers_a_page_at_a_time(tmp_path, reviews
     assert lines[2].endswith("the model refused")
     assert "--offset 10" in lines[3]
     assert answered(tmp_path, "results", "k7f2", "--offset", 30) == "no results after the first 30\n"
+
+
+def test_requests_without_a_price_make_no_column_of_costs(tmp_path, store):
+    results = [replace(succeeded(f"r{n}", n), usage={"requests": 1, "unpriced": n}, cost_nano=0) for n in range(3)]
+    record(store, "own", results)
+    assert answered(tmp_path, "results", "own").splitlines()[0].split() == ["#", "id", "status", "input", "output"]
 
 
 def test_results_are_selected_by_status_and_by_fields_of_output_input_and_row(tmp_path, reviews):
