@@ -276,7 +276,8 @@ def score_lines(figures: Sequence[ScoreFigures]) -> list[str]:
 
 def _lines(figures: ScoreFigures) -> Iterator[str]:
     yield f"{figures.scorer}: {figures}"
-    yield f"  {_counts(figures)}"
+    if counts := _counts(figures):
+        yield f"  {counts}"
     yield from (f"  {figure}" for figure in figures.figures)
     rows = [
         (f"{group.field} {one_line(str(group.value), _VALUE_CHARS)}", *_group(group.figure)) for group in figures.groups
