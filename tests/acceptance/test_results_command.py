@@ -1,10 +1,11 @@
 """`graphmill results`, and how an item is named in every command, as a person uses them."""
 
 import json
-from dataclasses import replace
 
+import msgspec
 import pytest
 
+from graphmill.core.usage import Usage
 from graphmill.journal.records import OrphansRow, RunState
 from graphmill.journal.store import open_store
 from support.command import answered, run, write_items
@@ -45,8 +46,8 @@ def test_results_are_a_table_with_row_numbers_a_page_at_a_time(tmp_path, reviews
 
 
 def test_requests_without_a_price_make_no_column_of_costs(tmp_path, store):
-    results = [replace(succeeded(f"r{n}", n), usage={"requests": 1, "unpriced": n}, cost_nano=0) for n in range(3)]
-    record(store, "own", results)
+    row = msgspec.structs.replace(succeeded("a", 0), spent={"own/small": Usage(requests=1, unpriced=1)})
+    record(store, "own", [row])
     assert answered(tmp_path, "results", "own").splitlines()[0].split() == ["#", "id", "status", "input", "output"]
 
 
