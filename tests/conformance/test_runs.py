@@ -244,8 +244,11 @@ def test_a_query_chooses_by_status_kind_and_number(store):
     assert ids(limit=2) == ["d", "c"]
     assert ids(statuses=frozenset({Status.FAILED}), limit=1) == ["d"]
     assert ids(limit=0) == []
+    assert ids(from_position=2) == ["b", "a"]
     ledger.append([result("d", 0, generation=2)])
     assert ids(statuses=frozenset({Status.FAILED})) == ["b"]
+    assert ids(from_generation=2) == ["d"]
+    assert ids(from_generation=2, from_position=1) == []
     assert set(store.archive.counts(ledger.run)) == {
         ResultCount(Status.SUCCEEDED, None, 1, 1),
         ResultCount(Status.SUCCEEDED, None, 2, 1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -32,6 +33,7 @@ _AGENTS = ("verifier", "judge")
 _WHY_LEFT_OUT = {INFRASTRUCTURE: "the infrastructure failed", SCORER_FAILED: "the scorer failed"}
 _VALUE_CHARS = 40
 _MOST_LISTED = 10_000
+_NO_RATINGS: dict[str, bool] = {}  # shared by all samples that have none
 
 
 def passes_of(archive: Archive, run: RunRecord) -> list[RunRecord]:
@@ -194,7 +196,7 @@ def _sample(
     return ScoredSample(
         item_id=result.item_id,
         value=score.value,
-        outcome=score.outcome,
+        outcome=intern(score.outcome),
         answer=score.answer if result.sample else None,  # only needed to count votes
         fields=fields,
         cluster=_cluster(result, cluster),
@@ -221,7 +223,7 @@ def _ratings(result: Result, others: Mapping[str, Score]) -> dict[str, bool]:
     for name, score in others.items():
         if score.outcome not in LEFT_OUT:
             found[f"scorer {name}"] = (score.value or 0.0) >= ACCEPTED
-    return found
+    return found or _NO_RATINGS
 
 
 def output_field(result: Result, name: str) -> Any:
