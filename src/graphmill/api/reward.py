@@ -21,8 +21,8 @@ _MOST_AT_ONCE = 8  # calls of a scorer that says nothing about its concurrency
 class RewardFunction:
     """Scores completions: ``reward(completions=[…], solution=[…])`` returns a float for each, None where the scorer failed.
 
-    Completions are texts or lists of messages, of which the last of the assistant counts. Any other column of the dataset
-    may be given, as a list of the same length; what is no such list is ignored.
+    Completions are texts or lists of messages; of these the last assistant message counts. Any other column of the
+    dataset may be given, as a list of the same length; anything else is ignored.
     """
 
     def __init__(self, scorer: Scorer, remake: tuple[Any, ...], target: str | None) -> None:

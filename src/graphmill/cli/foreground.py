@@ -288,7 +288,7 @@ class SingleForeground(Foreground):
             require_stdout()
 
     def exit_code(self, report: Report, *, is_printed: bool) -> ExitCode:
-        """Return the status; a job of which something failed has failures, though it has outputs."""
+        """Return the status; a job with outputs has failures too if something inside it failed."""
         if report.is_complete and only_result(report, self.item).is_degraded:
             return ExitCode.FAILURES
         return Foreground.exit_code(self, report, is_printed=is_printed)

@@ -11,7 +11,7 @@ GraphmillError
 │   └── DamagedError      the journal is damaged
 ├── OwnedError            another process works on the run
 ├── UnknownRunError       no run has this name
-├── SandboxError          there is no working sandbox for programs of others
+├── SandboxError          untrusted programs cannot run: no sandbox works here
 ├── StepError             a step inside a job failed for good
 ├── InternalError         a bug in Graphmill
 └── AttemptError          raised by a user's function to say how its attempt failed
@@ -125,7 +125,7 @@ class UnknownRunError(GraphmillError, LookupError):
 
 
 class SandboxError(GraphmillError):
-    """There is no working sandbox for programs of others; the message says why, and how to get one."""
+    """No sandbox works here, so untrusted programs cannot run; the message says why, and what to install."""
 
 
 class StepError(GraphmillError):

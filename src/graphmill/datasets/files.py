@@ -84,7 +84,7 @@ def find_files(name: str, format: str | None) -> Files:  # noqa: A002
 
 
 def _is_pattern(name: str) -> bool:
-    """Return whether a name stands for the files that match it; a file of just this name is meant by itself."""
+    """Whether a name is a pattern; a file that has exactly this name comes first."""
     return bool(_GLOB & set(name)) and not Path(name).exists()
 
 

@@ -66,7 +66,7 @@ class FormerRun:
 
 
 def _item_of(result: Result) -> dict[str, Any]:
-    """Return the former input with the result in it; an input that is no mapping is a field ``input``."""
+    """Return the former input with the result in it; an input that is not a mapping becomes the field ``input``."""
     row = row_of(result)
     given = result.input if isinstance(result.input, Mapping) else {"input": result.input}
     return {**given, "id": result.job_id, "result": {name: row[name] for name in _OF_RESULT}}

@@ -23,7 +23,7 @@ _NOT_JSON = re.compile(r"binary|timestamp|date|time|decimal|duration")
 
 def read_parquet(
     stream: BinaryIO,
-    on_bad: Callable[[ValueError], None],  # noqa: ARG001  a damaged part is no single row
+    on_bad: Callable[[ValueError], None],  # noqa: ARG001  a damaged part is more than one row
 ) -> Generator[tuple[int, dict[str, Any]], None, None]:
     """Read row by row; memory holds one row group."""
     number = 0

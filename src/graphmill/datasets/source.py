@@ -272,7 +272,7 @@ CHOICES = ("columns", "filters", "shuffle", "sample", "stratify", "offset", "lim
 
 
 def noted_choices(note: Any) -> dict[str, Any]:
-    """Return what a manifest recorded of which items a source gives, for another source."""
+    """Return the selection that a manifest recorded, as keywords for another source."""
     return {name: note[name] for name in CHOICES if isinstance(note, Mapping) and name in note}
 
 

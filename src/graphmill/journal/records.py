@@ -157,7 +157,7 @@ class RunRecord:
 
     @property
     def scored_id(self) -> str:
-        """The id of the run that it scores; empty if it is no scoring pass."""
+        """The id of the run that it scores; empty if it is not a scoring pass."""
         return str(self.manifest.get("of") or "")
 
     @property

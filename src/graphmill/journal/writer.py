@@ -191,7 +191,7 @@ class JournalWriter:
         return Recall(outcomes, set(valid.intended), dict(valid.failed), since, before_s)
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
-        """Queue a step's row. An item that gets further is no longer suspected of having killed the process."""
+        """Queue a step's row. An item that makes progress did not kill the process."""
         record = self._records[job.id]
         if record.is_suspected:
             self._records[job.id] = msgspec.structs.replace(record, is_suspected=False)

@@ -350,7 +350,7 @@ def _with_elapsed(live: Statistics, elapsed_s: float) -> Statistics:
 
 
 def stored_report(journal: Callable[[], AbstractContextManager[Journal]], run: RunRecord) -> Report:
-    """Return the report of a run of which nothing runs in this process."""
+    """Return the report of a stored run."""
     nothing = Tally().statistics(
         total=run.total,
         elapsed_s=run.elapsed_s,

@@ -172,7 +172,7 @@ def _find_bwrap() -> str:
         return usable[0]
     if any(found):
         raise SandboxError(f"the bubblewrap of this machine is too old for a sandbox; {_INSTALL}")
-    raise SandboxError(f"there is no sandbox for programs of others: {_INSTALL}")
+    raise SandboxError(f"no sandbox found for untrusted programs: {_INSTALL}")
 
 
 def _packaged() -> str | None:

@@ -85,7 +85,7 @@ class SandboxPool:
         """Run a program, or test it.
 
         Raises:
-            SandboxError: There is no working sandbox.
+            SandboxError: no sandbox works here.
             Unavailable: A sandbox could not be started although one was before.
 
         """

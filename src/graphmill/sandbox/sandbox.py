@@ -147,7 +147,7 @@ def installed_packages() -> tuple[Path, ...]:
 
 
 def require_inner_name(name: str) -> None:
-    """Refuse a name that is no path inside the program's folder."""
+    """Refuse a name that leads out of the program's folder."""
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\0" in name or str(path) == ".":
         raise UsageError(f"a file in the sandbox needs a relative name without '..', got {name!r:.80}")

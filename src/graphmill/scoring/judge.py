@@ -177,7 +177,7 @@ def _picked(picks: Sequence[int], reasons: Sequence[str]) -> Score:
 
 
 def _mark(content: Any) -> str:
-    """Return what tags end with, so that no text can close the tag that it stands in."""
+    """Return a suffix for tags, so that no text can close the tag around it."""
     return digest(canonical(content)).hex()[:6]
 
 

@@ -22,7 +22,7 @@ _MOST_NAMED = 10
 
 
 class ScoredFields(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the answer stands in an output, and the target in an item; None for the usual places."""
+    """The field of an output with the answer, and of an item with the target; None for the usual ones."""
 
     answer: str | None = None
     target: str | None = None

@@ -109,7 +109,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def pass_at_k(samples: int, correct: int, k: int) -> float:
-    """Return the chance that one of k samples is right, without bias, from so many samples of which so many were right."""
+    """Return the unbiased chance that one of k samples is right, from ``correct`` right ones among ``samples``."""
     if samples - correct < k:
         return 1.0
     return 1.0 - math.comb(samples - correct, k) / math.comb(samples, k)
@@ -121,7 +121,7 @@ def pass_hat_k(samples: int, correct: int, k: int) -> float:
 
 
 def majority(answers: Sequence[Hashable | None], is_correct: Sequence[bool]) -> float:
-    """Return the chance that the most frequent answer is right; None is no answer and has no vote.
+    """Return the chance that the most frequent answer is right; None, for no answer, has no vote.
 
     All right answers are one, however they are written. Of several equally frequent answers one is taken at random.
     """

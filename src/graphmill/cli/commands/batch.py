@@ -338,7 +338,7 @@ def _graph(
 ) -> tuple[Graph, Sequence[str]]:
     """Return the workflow, from a file or made of a prompt, and its NAME=VALUE pairs."""
     if prompt is not None:
-        # With a prompt there is no workflow argument, so the first NAME=VALUE is taken for one.
+        # Without a workflow argument the first NAME=VALUE takes its place.
         pairs = inputs if workflow is None else [workflow, *inputs]
         return _prompt_graph(prompt, pairs, system=system, schema=schema), pairs
     if workflow is None:

@@ -120,7 +120,7 @@ class ForkClock:
         self._timer: TimerHandle | None = loop.call_later(left_s, expire)
 
     def stand(self, *, still: bool) -> None:
-        """Stop it, or let it go on with the time that is left."""
+        """Stop it, or let it use the time that is left."""
         if still and self._timer is not None:
             self._left_s = self._timer.when() - self._loop.time()
             self.cancel()

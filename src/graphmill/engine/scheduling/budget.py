@@ -55,7 +55,7 @@ class Budget:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether claims wait of which none can be granted any more."""
+        """Whether claims wait and none of them can be granted any more."""
         return bool(self._waiting) and not self.reserved_nano
 
     def request(self, claim: Claim) -> bool:
@@ -105,7 +105,7 @@ class Budget:
 class BudgetGate:
     """Where calls wait for the budget: their attempts keep their slots, and their timeouts stand still.
 
-    ``hold`` is told at each change what would be counted as spent if the process died now.
+    ``hold`` receives, at each change, what counts as spent if the process dies now.
     """
 
     def __init__(

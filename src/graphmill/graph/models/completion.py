@@ -362,7 +362,7 @@ async def _reserve(target: ModelTarget, request: ModelRequest, address: str, con
 
 
 async def _complete_priced(target: ModelTarget, request: ModelRequest, *, address: str, **access: Any) -> ModelResponse:
-    """Call the provider; what the response says was used gets its cost, also if there is no answer in it."""
+    """Call the provider, and price what the response says was used, even one without an answer."""
     price = partial(target.prices.price, address=address, extra=request.extra)
     try:
         response = await target.provider.complete(request, address=address, **access)

@@ -58,7 +58,7 @@ class PlannedCall(NamedTuple):
 
 
 def plan_calls(graph: Graph, item: Any) -> list[PlannedCall]:
-    """Return what a graph would ask over an item; UsageError for one that is no valid input."""
+    """Return what a graph would ask over an item; UsageError if it is not a valid input."""
     models = graph.models()
     if models is None:
         return []

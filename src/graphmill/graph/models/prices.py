@@ -91,7 +91,7 @@ def _day(written: Any) -> date:
 
 
 class Dearest(NamedTuple):
-    """The rates of which a call gets one, whatever its service tier; and how many tokens the model's context holds."""
+    """A model's rates, one of which applies to a call, and the size of its context in tokens."""
 
     variants: tuple[Rates, ...]
     context_window: int | None

@@ -236,7 +236,7 @@ class _Run:
 
 
 class _Captured:
-    """A pipe of which so many bytes are kept, and the rest is read and dropped."""
+    """A pipe whose first bytes are kept; the rest is read and dropped."""
 
     def __init__(self, most_bytes: int) -> None:
         self.reader, self.writer = os.pipe()
