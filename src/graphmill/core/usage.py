@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -171,6 +172,51 @@ def add_by_model(used: Mapping[str, Usage], *more: Mapping[str, Usage]) -> Mappi
     for each in more:
         for model, usage in each.items():
             sums[model] = sums[model] + usage if model in sums else usage
+    return sums
+
+
+_APART = "\t"
+
+
+def spender(model: str, role: str = "", node: str = "") -> str:
+    """Name who has used something, in one text: the model, and the role and the node that called it where there are any."""
+    return f"{model}{_APART}{role}{_APART}{node}" if role or node else model
+
+
+def model_of(spender_name: str) -> str:
+    """Return the model in such a name."""
+    return spender_name.partition(_APART)[0]
+
+
+class RunUsage(dict[str, Usage]):
+    """Usage of a run by model; ``roles`` and ``nodes`` are the same by who called them, as far as that is known."""
+
+    __slots__ = ("_spent",)
+
+    def __init__(self, spent: Mapping[str, Usage] = MappingProxyType({})) -> None:
+        super().__init__(_summed(spent, 0))
+        self._spent = spent
+
+    @property
+    def roles(self) -> dict[str, Usage]:
+        """Usage by the role of the nodes that called models."""
+        found = _summed(self._spent, 1)
+        found.pop("", None)
+        return found
+
+    @property
+    def nodes(self) -> dict[str, Usage]:
+        """Usage by node: its path, without rounds and items."""
+        found = _summed(self._spent, 2)
+        found.pop("", None)
+        return found
+
+
+def _summed(spent: Mapping[str, Usage], part: int) -> dict[str, Usage]:
+    sums: dict[str, Usage] = {}
+    for name, usage in spent.items():
+        key = (*name.split(_APART), "", "")[part]
+        sums[key] = sums[key] + usage if key in sums else usage
     return sums
 
 

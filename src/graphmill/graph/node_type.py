@@ -94,7 +94,9 @@ class StepContext(Protocol):
     def settle(self, reserved_nano: int, used_nano: int) -> None:
         """Note what a call used for which so much was reserved."""
 
-    def report(self, usage: Usage, model: str, *, is_answer: bool = True, is_settled: bool = False) -> None:
+    def report(
+        self, usage: Usage, model: str, *, role: str = "", is_answer: bool = True, is_settled: bool = False
+    ) -> None:
         """Add to what the attempt has used, of this model."""
 
     @property
@@ -186,15 +188,17 @@ class Context:
         """The usage of this attempt so far; None for none."""
         return self._context.usage
 
-    def report_usage(self, usage: Usage, model: str = "", *, is_answer: bool = True, is_settled: bool = False) -> None:
+    def report_usage(
+        self, usage: Usage, model: str = "", *, role: str = "", is_answer: bool = True, is_settled: bool = False
+    ) -> None:
         """Add usage of a model, by default of the target; it counts even if the attempt fails.
 
-        Pass ``is_answer=False`` if the model did not answer: results name only models that did. ``is_settled`` says that
-        a budget has counted it already.
+        ``role`` is that of the node. Pass ``is_answer=False`` if the model did not answer: results name only models that
+        did. ``is_settled`` says that a budget has counted it already.
         """
         if not model and self.target is not None:
             model = self.target.lane
-        self._context.report(usage, model, is_answer=is_answer, is_settled=is_settled)
+        self._context.report(usage, model, role=role, is_answer=is_answer, is_settled=is_settled)
 
     @property
     def has_budget(self) -> bool:
@@ -240,8 +244,10 @@ class _NoStep:
     def idempotency_key(self) -> str:
         return ""
 
-    def report(self, usage: Usage, model: str, *, is_answer: bool = True, is_settled: bool = False) -> None:
-        del usage, model, is_answer, is_settled
+    def report(
+        self, usage: Usage, model: str, *, role: str = "", is_answer: bool = True, is_settled: bool = False
+    ) -> None:
+        del usage, model, role, is_answer, is_settled
 
     has_budget = False
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 from graphmill.core.errors import GraphmillError
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Result, Status
-from graphmill.core.usage import Usage, add_by_model
+from graphmill.core.usage import RunUsage, Usage, add_by_model
 
 GATHER_S = 0.03  # a commit costs as much as thirty rows: one that nobody waits for is shared by all that come meanwhile
 
@@ -118,8 +118,8 @@ class Recorder(Protocol):
     def fail(self, job: Job, attempt: int, failure: Failure, path: str = "", *, usage: Usage | None = None) -> int:
         """Record a failed attempt that is followed by another, and its usage."""
 
-    def spend(self, job: Job, model: str, usage: Usage) -> None:
-        """Add usage; the job's next row records it."""
+    def spend(self, job: Job, spender: str, usage: Usage) -> None:
+        """Add usage of who has used it, as ``core.usage.spender`` names them; the job's next row records it."""
 
     def hold(self, nano: int) -> None:
         """Note, so that it survives the death of the process, what the run counts as spent if it dies now."""
@@ -195,10 +195,14 @@ class NullRecorder:
         self.total = total
         self.accept = accept
         self.done: Mapping[Status, int] = {}
-        self.usage: Mapping[str, Usage] = {}
+        self._spent: Mapping[str, Usage] = {}
 
-    def spend(self, job: Job, model: str, usage: Usage) -> None:
-        self.usage = add_by_model(self.usage, {model: usage})
+    @property
+    def usage(self) -> RunUsage:
+        return RunUsage(self._spent)
+
+    def spend(self, job: Job, spender: str, usage: Usage) -> None:
+        self._spent = add_by_model(self._spent, {spender: usage})
 
     def begin(self, job: Job, attempt: int, path: str = "") -> int:
         return 0

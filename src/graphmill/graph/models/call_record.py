@@ -40,6 +40,11 @@ class ModelCall:
         self._is_cached = is_cached
         self._began_s = context.job_time_s
 
+    @property
+    def role(self) -> str:
+        """The role of the node that calls; "" for none."""
+        return self._role or ""
+
     def answered(self, response: ModelResponse, *, problem: str = "") -> None:
         """Record an answer; ``problem`` says why it is asked for again."""
         self._record(response, problem=problem)

@@ -250,7 +250,7 @@ def _from_cache(made: Completion, call: ModelCall, context: Context, model: str)
             tool_calls=tuple(ToolCall(**each) for each in made.tool_calls),
         )
     )
-    context.report_usage(Usage(reused=1, saved_nano=made.usage.cost_nano), model)
+    context.report_usage(Usage(reused=1, saved_nano=made.usage.cost_nano), model, role=call.role)
     metadata = {**made.metadata, "calls": 0, "cached": True, "original_usage": made.usage.to_json()}
     return msgspec.structs.replace(made, usage=NO_USAGE, metadata=metadata)
 
@@ -335,10 +335,11 @@ async def call_model(
 class _Reserved:
     """A call that may be made; ``nano`` is what a budget has reserved for it, None without one."""
 
-    __slots__ = ("_context", "_lane", "nano")
+    __slots__ = ("_context", "_lane", "_role", "nano")
 
-    def __init__(self, lane: str, context: Context, nano: int | None) -> None:
+    def __init__(self, lane: str, role: str, context: Context, nano: int | None) -> None:
         self._lane = lane
+        self._role = role
         self._context = context
         self.nano = nano
 
@@ -349,16 +350,18 @@ class _Reserved:
         if self.nano is not None:
             self._context.settle(self.nano, 0 if usage is None else usage.cost_nano + usage.lost_nano)
         if usage is not None:
-            self._context.report_usage(usage, self._lane, is_answer=is_answer, is_settled=self.nano is not None)
+            self._context.report_usage(
+                usage, self._lane, role=self._role, is_answer=is_answer, is_settled=self.nano is not None
+            )
 
 
 async def _reserve(target: ModelTarget, request: ModelRequest, address: str, context: Context) -> _Reserved:
     """Wait until the budget has room for a call, if there is one; Permanent if what it may cost is not known."""
     if not context.has_budget:
-        return _Reserved(target.lane, context, None)
+        return _Reserved(target.lane, request.origin.role, context, None)
     nano = most_cost_nano(target, request, address)
     await context.reserve(nano)
-    return _Reserved(target.lane, context, nano)
+    return _Reserved(target.lane, request.origin.role, context, nano)
 
 
 async def _complete_priced(target: ModelTarget, request: ModelRequest, *, address: str, **access: Any) -> ModelResponse:
