@@ -470,7 +470,7 @@ class Lives:
             at_rank = branch.job.rank
         request = SlotRequest(lane, at_rank, branch.position, state, is_call=is_call)
         if is_call:
-            request.estimated_tokens = state.step.estimated_tokens
+            request.estimate = state.step.estimate_tokens
         request.usage = state.usage
         return request
 

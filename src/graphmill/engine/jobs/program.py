@@ -46,9 +46,8 @@ class Step:
         self.path = path
         self.rules = rules
 
-    @property
-    def estimated_tokens(self) -> int:
-        """How many tokens an attempt may use, if the rules limit them."""
+    def estimate_tokens(self) -> int:
+        """Estimate how many tokens an attempt may use."""
         return 0
 
     def content(self) -> bytes:

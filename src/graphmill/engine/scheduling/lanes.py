@@ -49,8 +49,8 @@ class SlotRequest:
 
     # fmt: off
     __slots__ = (
-        "estimated_tokens", "is_call", "is_probe", "lane", "order", "owner", "position", "rank", "reservation",
-        "settled_usage", "stamp", "usage",
+        "estimate", "estimated_tokens", "is_call", "is_probe", "lane", "order", "owner", "position", "rank",
+        "reservation", "settled_usage", "stamp", "usage",
     )
     # fmt: on
 
@@ -63,6 +63,7 @@ class SlotRequest:
         self.owner = owner
         self.order = _NESTED if owner is None else _STEP
         self.is_call = is_call  # counted by the rate limits of its lane
+        self.estimate: Callable[[], int] | None = None  # of its tokens, until somebody needs it
         self.estimated_tokens = 0
         self.is_probe = False
         self.stamp: Stamp = (0, 0.0)  # of the adaptive limit
@@ -387,7 +388,12 @@ def _is_of_set_up(request: SlotRequest, failure: Failure | None) -> bool:
 
 
 def _tokens(request: SlotRequest, limiter: RateLimiter) -> int:
-    return request.estimated_tokens if limiter.counts_tokens else 0
+    """Return how many tokens a call may use; an estimate reads its whole prompt, so only a limit of tokens asks for it."""
+    if not limiter.counts_tokens:
+        return 0
+    if request.estimate is not None:
+        request.estimated_tokens, request.estimate = request.estimate(), None
+    return request.estimated_tokens
 
 
 class Lanes:

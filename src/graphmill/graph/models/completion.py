@@ -16,7 +16,7 @@ import msgspec
 from graphmill.core.errors import MOST_MESSAGE_CHARS, AttemptError, Permanent, Transient, cut, message_of
 from graphmill.core.job import item_of_sample
 from graphmill.core.json import fresh, json_bytes
-from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin, ToolCall
+from graphmill.core.model_call import COMPLETE, FinishReason, Message, ModelRequest, ModelResponse, Origin, ToolCall
 from graphmill.core.result import UNMET_SCHEMA, Kind
 from graphmill.core.usage import LOST, NO_USAGE, Usage
 from graphmill.engine.failures import kind_of
@@ -186,7 +186,7 @@ async def _ask_once(call: ModelCall, target: ModelTarget, asked: ModelRequest, c
 
 def _require_whole(target: ModelTarget, asked: ModelRequest, response: ModelResponse) -> None:
     """Raise the error of an answer that is missing or cut off."""
-    if (error := response.error()) is not None:
+    if response.finish_reason not in COMPLETE and (error := response.error()) is not None:
         raise _with_answer(translate_error(target, error), target, response)
     if not response.text.strip() and not response.tool_calls and not asked.stop:
         raise Transient(f"{target.lane}: the answer is empty")

@@ -102,7 +102,9 @@ class Models:
         self.settings = settings
         self.choices = choices
         self.rehearsal = current_rehearsal.get()
-        self.rules: dict[tuple[int, str], StepRules] = {}  # of steps, by those of their node and their lane
+        self.called: dict[
+            tuple[int, Any, Any], tuple[ModelTarget, StepRules]
+        ] = {}  # by rules, model and role of a node
         self._found: dict[tuple[Any, Any], ModelTarget] = {}
 
     @classmethod

@@ -27,7 +27,7 @@ _DAMAGE = (
 )
 
 
-class translate_errors:  # noqa: N801  a class, not a generator: entered at every commit
+class translate_errors:  # noqa: N801  a class, not a generator: it is entered again and again
     """Turn what SQLite or the system raises within into a JournalError about the store of this name."""
 
     def __init__(self, name: str) -> None:
@@ -39,11 +39,12 @@ class translate_errors:  # noqa: N801  a class, not a generator: entered at ever
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        if error is not None and (found := _translation(self._name, error)) is not None:
+        if error is not None and (found := translated(self._name, error)) is not None:
             raise found from error
 
 
-def _translation(name: str, error: BaseException) -> JournalError | None:
+def translated(name: str, error: BaseException) -> JournalError | None:
+    """Return what an error means for the store of this name; None if it is not the store's."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         # Without a code it was raised by Python's own side: our fault.
