@@ -79,8 +79,8 @@ def test_results_are_counted_since_a_time(store, clock):
     ledger.release()
 
 
-@pytest.mark.parametrize("bad", ["", "-a", ".a", "a b", "a/b", "é", "a\n", "a" * 65])
-def test_an_id_that_would_need_quoting_is_refused(store, bad):
+@pytest.mark.parametrize("bad", ["", "-a", ".a", "a b", "a/b", "é", "a\n", "a" * 65, "a+exact"])
+def test_an_id_that_would_need_quoting_or_is_that_of_a_scoring_pass_is_refused(store, bad):
     with pytest.raises(UsageError, match="a run id must have"):
         store.create(bad, {})
 
