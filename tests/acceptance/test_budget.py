@@ -66,6 +66,7 @@ def test_the_run_pauses_when_nothing_more_may_start_and_goes_on_with_more(server
     code, out, err = run(tmp_path, *batch, "--budget", "3", "--concurrency", "4")
     assert code == 4, err
     assert "the budget is used up: $" in out + err
+    assert "and the next call may cost $" in out + err
     assert "graphmill resume r --budget MORE" in out + err
     assert 0 < server.answer.requests < 30
     cost, lost = spent(tmp_path)

@@ -93,7 +93,10 @@ class Budget:
         return claims
 
     def __str__(self) -> str:
-        return f"{money_text(self.settled_nano)} of {money_text(self.cap_nano)}"
+        text = f"{money_text(self.settled_nano)} of {money_text(self.cap_nano)}"
+        if not self._waiting:
+            return text
+        return f"{text}, and the next call may cost {money_text(min(claim.nano for claim in self._waiting))}"
 
     def _has_room(self, claim: Claim) -> bool:
         return self.committed_nano + claim.nano <= self.cap_nano
