@@ -163,3 +163,28 @@ def test_a_budget_of_a_loop_needs_prices(server, tmp_path):
     (tmp_path / "w.yaml").write_text(LOOP % 0.04)
     code, out, _ = run(tmp_path, "run", "w.yaml", "n=1")
     assert (code, "stop: budget" in out, len(server.asked)) == (0, True, 3)
+
+
+EDITED = """
+inputs: {n: {}}
+nodes:
+  - {id: solve, type: llm, params: {model: own/m, prompt: "${n}"}}
+  - {id: judge, type: llm, params: {model: own/m, prompt: "JUDGE ${solve.response}"}}
+  - {id: sum, type: llm, params: {model: own/m, prompt: "${judge.response}"}}
+"""
+
+
+def test_a_resume_after_an_edit_says_first_what_is_done_again_and_what_that_costs(server, tmp_path):
+    settings(tmp_path, server)
+    (tmp_path / "w.yaml").write_text(EDITED)
+    assert run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r")[0] == 0
+    assert "calls reused" not in run(tmp_path, "resume", "r")[2]
+    (tmp_path / "w.yaml").write_text(EDITED.replace("JUDGE", "Judge"))
+    said_first = "2 solve calls reused, 2 judge calls again, 2 sum calls again, about $0.06"
+    code, _, err = run(tmp_path, "resume", "r")
+    assert (code, f"with --on-change invalidate: {said_first}" in err) == (2, True), err
+    server.answer = lambda _: said("another")
+    before = len(server.asked)
+    code, _, err = run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r", "--on-change", "invalidate")
+    assert (code, f"the workflow was edited: {said_first}" in err) == (0, True), err
+    assert len(server.asked) - before == 4

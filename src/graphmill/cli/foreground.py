@@ -16,6 +16,7 @@ from graphmill.api.batch import BatchHooks
 from graphmill.api.items import Single
 from graphmill.api.model_changes import ModelParams, change_models, require_nodes
 from graphmill.api.reader import RunError
+from graphmill.api.recompute import plan_recompute
 from graphmill.api.rehearsal import rehearsing_as
 from graphmill.api.resume import graph_of
 from graphmill.api.run import only_result
@@ -363,6 +364,20 @@ def model_choices(models: Sequence[str] | None, temperature: float | None, max_t
     if not models and temperature is None and max_tokens is None:
         return {}
     return {"models": models or (), "temperature": temperature, "max_tokens": max_tokens}
+
+
+def say_recompute(run: RunRecord, graph: Callable[[Any], Any] | None, on_change: OnChange | None) -> None:
+    """Say what an edit of the workflow makes a resume do again, and what that costs, before it does or refuses it."""
+    if on_change == "keep":
+        return
+    try:
+        with rehearsing_as(run):
+            plan = plan_recompute(run, graph or graph_of(run))
+    except GraphmillError:  # the resume itself says what is wrong
+        return
+    if plan is not None:
+        when = "the workflow was edited" if on_change == "invalidate" else "with --on-change invalidate"
+        print_note(f"{when}: {plan}")
 
 
 def model_details(

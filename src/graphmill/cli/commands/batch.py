@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ import typer
 from graphmill import api
 from graphmill.api.batch import policy_for
 from graphmill.api.items import MOST_SAMPLES, id_rule, prepare_items
-from graphmill.cli.foreground import Foreground, has_score
+from graphmill.cli.foreground import Foreground, has_score, say_recompute
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
@@ -49,6 +50,7 @@ from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.cli.values import (
     concurrency_text,
     journal_place,
+    open_existing,
     policy_of,
     read_columns,
     read_inputs,
@@ -58,7 +60,7 @@ from graphmill.cli.values import (
     require_replaceable,
     split_pair,
 )
-from graphmill.core.errors import UsageError
+from graphmill.core.errors import UnknownRunError, UsageError
 from graphmill.core.money import money_text, to_nano
 from graphmill.datasets.source import Source as Items
 from graphmill.datasets.source import source
@@ -68,6 +70,7 @@ from graphmill.graph.models.costs import price_notes
 from graphmill.graph.models.estimate import plan_calls
 from graphmill.graph.models.nodes import models_used
 from graphmill.graph.workflow import load, prompt_workflow
+from graphmill.journal.resume import OnChange
 from graphmill.report.dry_run import LOOKED_AT, DryRun
 
 Inputs = Annotated[
@@ -241,6 +244,8 @@ def batch(  # noqa: PLR0913  one parameter per option
         _show_dry_run(graph, items, policy, samples=samples, id_field=id_field, total=total, as_json=as_json)
         return
     require_replaceable(output, place, force=force)
+    if run_id is not None and place is not None:
+        _say_recompute(graph, run_id, place, on_change)
     notes = _notes(output, tags or ())
     foreground.perform(
         lambda watching: api.batch(
@@ -260,6 +265,13 @@ def batch(  # noqa: PLR0913  one parameter per option
             **watching,
         )
     )
+
+
+def _say_recompute(graph: Graph, run_id: str, place: str | Path, on_change: OnChange) -> None:
+    with suppress(UnknownRunError), open_existing(place) as store:
+        found = store.archive.find(run_id)
+        if found.id == run_id:
+            say_recompute(found, graph, on_change)
 
 
 def _show_dry_run(

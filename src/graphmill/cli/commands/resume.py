@@ -8,7 +8,7 @@ import typer
 
 from graphmill import api
 from graphmill.cli.commands.control import reply_text, send_request
-from graphmill.cli.foreground import foreground_of, model_choices, model_details, output_of
+from graphmill.cli.foreground import foreground_of, model_choices, model_details, output_of, say_recompute
 from graphmill.cli.options import (
     Adaptive,
     Answers,
@@ -111,6 +111,8 @@ def resume(  # noqa: PLR0913  one parameter per option
             if_idle="nothing to do: every item already has a result",
         )
         require_replaceable(output, store, force=force)
+        if not choices:
+            say_recompute(found, None, on_change)
         foreground.perform(
             lambda watching: api.resume(
                 found,
