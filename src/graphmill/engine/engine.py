@@ -86,12 +86,12 @@ class Engine:
         now = self._loop.time()
         self._statistics = RunStatistics(scheduler, self._recorder, now=now)
         self._monitor = Monitor(
-            self, scheduler, self._recorder, self._statistics, self._observers, options, clock=self._loop.time
+            self, scheduler, self._recorder, self._statistics, self._observers, options, now=self._loop.time()
         )  # fmt: skip
         self._commits = Commits(scheduler, self._recorder)
         self._results = Results(
             scheduler, self._recorder, self._commits, self._observers,
-            outbox=self._outbox, statistics=self._statistics, monitor=self._monitor, crash=self.crash,
+            outbox=self._outbox, statistics=self._statistics, crash=self.crash,
         )  # fmt: skip
         scheduler.lanes.clock = self._loop.time
         self._tracing = Tracing.start(self._recorder)

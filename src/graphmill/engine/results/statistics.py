@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphmill.core.result import Failure, Result, Status
+from graphmill.core.result import FAILURES, SUCCEEDED, Failure, Result, Status
 from graphmill.core.usage import Usage
 from graphmill.engine.monitor.machine import Reading
 from graphmill.engine.scheduling.health import NOTHING_ANSWERED, UNAVAILABLE, HealthState
@@ -335,6 +335,7 @@ class Tally:
         self.degraded = 0
         self.partial = 0
         self.by_status: Counter[Status] = Counter()
+        self.failures = Share()
         self._queued = Sketch()
         self._duration = Sketch()
         self._slowest: list[tuple[float, int, str]] = []
@@ -342,19 +343,22 @@ class Tally:
 
     def add(self, result: Result) -> None:
         """Count one result."""
+        status = result.status
         self.done += 1
-        self.by_status[result.status] += 1
-        if result.is_degraded:
-            self.degraded += 1
-        if result.is_partial:
-            self.partial += 1
+        self.by_status[status] += 1
+        is_failure = status in FAILURES
+        if is_failure or status is SUCCEEDED:
+            self.failures.add(hit=is_failure)
+        if result.metadata:
+            self.degraded += result.is_degraded
+            self.partial += result.is_partial
         if result.attempts > 1:
             self.retries += result.attempts - 1
         if result.attempts:
             self._queued.add(result.queued_s)
             self._duration.add(result.duration_s)
             self._rank(result)
-        if result.error is not None and result.is_failure:
+        if is_failure and result.error is not None:
             self._errors.add(result.error)
 
     @property

@@ -53,7 +53,7 @@ def run():
 @pytest.fixture
 def monitor(run):
     options = SimpleNamespace(policy=Policy(), machine=Calm(), wall=lambda: NOON)
-    return Monitor(run, run, run, run, run, options, clock=lambda: 0.0)
+    return Monitor(run, run, run, run, run, options, now=0.0)
 
 
 def test_a_wait_is_noted_with_its_end_on_the_clock_it_was_given_and_taken_back_when_it_is_over(run, monitor):
