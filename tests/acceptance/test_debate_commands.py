@@ -187,6 +187,8 @@ def test_a_partial_item_is_completed_by_asking_only_the_agents_that_are_missing(
     setattr(agents, role, broken)
     items = write_items(tmp_path, [{"id": "p1", "problem": "problem p1"}])
     assert "1 partial" in answered(tmp_path, "batch", NAME, "--source", items, "--run-id", "half")
+    (line,) = (line for line in answered(tmp_path, "errors", "half").splitlines() if "graphmill show half p1" in line)
+    assert "this prompt is not accepted" in line
     agents.asked.clear()
     setattr(agents, role, well)
     assert "1/1 items succeeded" in answered(tmp_path, "retry", "half", "--partial")
