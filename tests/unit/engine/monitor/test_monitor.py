@@ -9,6 +9,7 @@ import pytest
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.monitor.monitor import Monitor
 from graphmill.engine.policy import Policy
+from graphmill.engine.results.statistics import Tally
 from support.driving import Calm
 
 NOON = time.mktime((2026, 11, 16, 12, 0, 0, 0, 0, -1))
@@ -28,6 +29,7 @@ class Run:
     is_paused = False
     active = 1
     lanes = ()
+    tally = Tally()
 
     def waiting_lane(self, _now):
         return self.lane
