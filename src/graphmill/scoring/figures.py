@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import combinations, groupby
 from typing import Any
@@ -145,7 +145,7 @@ class ScoreFigures:
     def to_json(self) -> dict[str, Any]:
         """Return it as data."""
         usage = {model: used.to_json() for model, used in self.usage.items()}
-        return asdict(self) | {"is_complete": self.is_complete, "usage": usage}
+        return asdict(replace(self, usage={})) | {"is_complete": self.is_complete, "usage": usage}
 
 
 def figures_of(
