@@ -73,7 +73,7 @@ def test_the_run_pauses_when_nothing_more_may_start_and_goes_on_with_more(server
     assert (round(cost * 1e9), lost) == (server.answer.billed_nano, 0)
     assert cost <= 3 < cost + 1.3  # the next call might have cost more than is left
     assert json.loads(run(tmp_path, "status", "r", "--json")[1])["state"] == "paused"
-    assert run(tmp_path, "resume", "r")[0] == 4
+    assert run(tmp_path, "resume", "r")[0] == run(tmp_path, *batch)[0] == 4
     assert run(tmp_path, "resume", "r", "--budget", "100")[0] == 0
     assert server.answer.requests == 30
     assert round(spent(tmp_path)[0] * 1e9) == server.answer.billed_nano

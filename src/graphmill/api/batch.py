@@ -25,7 +25,15 @@ from graphmill.api.items import (
 )
 from graphmill.api.progress import OnProgress, showing_progress
 from graphmill.api.reader import ResultReader
-from graphmill.api.recording import JournalRef, Recording, cache_for_run, open_briefly, plan_recording
+from graphmill.api.recording import (
+    JournalRef,
+    Recording,
+    cache_for_run,
+    find_run,
+    open_briefly,
+    plan_recording,
+    with_budget_of,
+)
 from graphmill.api.rehearsal import Rehearse, collecting_notes, rehearsing
 from graphmill.api.score_plan import PassPlan, plan_pass, policy_of_pass
 from graphmill.core.errors import UsageError
@@ -123,6 +131,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     function = function_of(graph)
     require_fields(function, items)
     policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
+    if run_id is not None and (before := await asyncio.to_thread(find_run, journal, run_id)) is not None:
+        policy = with_budget_of(before, policy)
     judges = find_scorers(scorers)
     for judge in judges:
         _ = (

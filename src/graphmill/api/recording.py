@@ -17,7 +17,7 @@ import msgspec
 from graphmill.api.items import Single, id_rule, job_among_items, repeat_samples
 from graphmill.api.model_changes import ModelChange, describe_model_changes
 from graphmill.api.rehearsal import rehearsal_note, require_same
-from graphmill.core.errors import GraphmillError, UsageError
+from graphmill.core.errors import GraphmillError, UnknownRunError, UsageError
 from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.job import Effect, Job, sample_id
 from graphmill.core.json import to_json
@@ -111,6 +111,23 @@ def open_briefly(place: JournalRef | None) -> Iterator[Journal]:
         return
     with closing(opened(place, create=False)) as journal:
         yield journal
+
+
+def with_budget_of(run: RunRecord, policy: Policy) -> Policy:
+    """Return a policy with the budget of the run that it is for, unless it has its own: a budget holds across resumes."""
+    budget_usd = run.policy.get("budget_usd")
+    if policy.budget_usd is not None or not isinstance(budget_usd, int | float):
+        return policy
+    return replace(policy, budget_usd=budget_usd)
+
+
+def find_run(journal: JournalRef | None, run_id: str) -> RunRecord | None:
+    """Return the run of this whole id, if it exists; blocks."""
+    try:
+        with open_briefly(journal) as found:
+            return found.find(run_id)
+    except UnknownRunError:  # there is no journal yet
+        return None
 
 
 def plan_recording(  # noqa: PLR0913

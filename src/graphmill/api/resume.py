@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from graphmill.api.batch import BatchHooks, GraphLike, execute, function_of, policy_for, require_known, score_after
 from graphmill.api.items import Single, bad_rows_notes, prepare_items, require_fields, require_id
 from graphmill.api.model_changes import ModelChange, ModelParams, change_models
-from graphmill.api.recording import JournalRef, open_briefly, plan_recording, plan_retry
+from graphmill.api.recording import JournalRef, open_briefly, plan_recording, plan_retry, with_budget_of
 from graphmill.api.rehearsal import rehearsing_as
 from graphmill.api.score import score_again
 from graphmill.api.score_plan import graph_of_pass
@@ -79,7 +79,8 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
         if items is not None:  # maybe another file, all of whose items would fail
             require_id(items, options.get("id_field"))
             require_fields(function, items)
-        rules = policy_for(function, policy or policy_from(run.policy), concurrency=concurrency, isolation=isolation)
+        given = with_budget_of(run, policy or policy_from(run.policy))
+        rules = policy_for(function, given, concurrency=concurrency, isolation=isolation)
         recording = plan_recording(
             journal,
             graph=function,
@@ -152,7 +153,8 @@ async def aretry(  # noqa: PLR0913
         other = _model_change(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
         if other is not None:
             function, on_change, words = other.graph, other.on_change, other.words
-        rules = policy_for(function, policy or policy_from(run.policy), concurrency=concurrency, isolation=isolation)
+        given = with_budget_of(run, policy or policy_from(run.policy))
+        rules = policy_for(function, given, concurrency=concurrency, isolation=isolation)
         recording = plan_retry(
             journal,
             graph=function,
