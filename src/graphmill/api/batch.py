@@ -94,34 +94,34 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     """Run a graph over items and report how it went.
 
     ``graph`` is a function of one item, async or plain, a loaded workflow or its path, or a compiled LangGraph graph.
-    ``items`` is any iterable or async iterable, read lazily; pass ``total`` if it has no length. An item's id is its field
-    ``id_field``, else its own ``id``, else its position. ``concurrency`` (default: 10, or the workflow's largest
+    ``items`` is any iterable or async iterable, read lazily; pass ``total`` if it has no length. An item's id is its
+    field ``id_field``, else its own ``id``, else its position. ``concurrency`` (default: 10, or the workflow's largest
     ``max_concurrent`` if that is more) and ``isolation`` (None or "process") override the policy's.
 
-    With ``samples`` each item runs that many times, as jobs ``id``, ``id#2``, ``id#3``; models are called each time, with
-    the next seed if there is one. ``sinks`` receive every result while the batch runs; with ``keep_results=False`` the
-    report holds none, and memory does not grow with the number of items.
+    With ``samples`` each item runs that many times, as jobs ``id``, ``id#2``, ``id#3``; models are called each time,
+    with the next seed if there is one. ``sinks`` receive every result while the batch runs; with ``keep_results=False``
+    the report holds none, and memory does not grow with the number of items.
 
-    With a ``run_id`` or a ``journal`` (a path, or gm.open_journal) the batch is recorded. If that run exists already, it is
-    resumed; an item without an id is then known by its content. ``on_change`` says what to do if the graph or an item
-    changed: "refuse", "invalidate" (redo what it affects) or "keep" the old results. ``answers`` are answers to questions
-    (gm.ask) by item id. A changed ``version`` counts as a changed function; ``notes`` are stored in the manifest. With
-    ``effect="unsafe"`` an item never runs twice: if a crash leaves its outcome unknown, it fails as ambiguous. With
-    ``record_prompts=False`` the run does not record what is sent to models and what they answer.
+    With a ``run_id`` or a ``journal`` (a path, or gm.open_journal) the batch is recorded. If that run exists already,
+    it is resumed; an item without an id is then known by its content. ``on_change`` says what to do if the graph or an
+    item changed: "refuse", "invalidate" (redo what it affects) or "keep" the old results. ``answers`` are answers to
+    questions (gm.ask) by item id. A changed ``version`` counts as a changed function; ``notes`` are stored in the
+    manifest. With ``effect="unsafe"`` an item never runs twice: if a crash leaves its outcome unknown, it fails as
+    ambiguous. With ``record_prompts=False`` the run does not record what is sent to models and what they answer.
 
     With ``rehearse`` no model is called: True answers from each call's schema, or repeats its prompt; a file of rules,
     ``module:function``, or a function of a ModelRequest answers otherwise.
 
-    ``scorers`` score a recorded batch when it has ended: names such as "math", "module:function", functions; see gm.score.
-    The report has their figures in ``scores``.
+    ``scorers`` score a recorded batch when it has ended: names such as "math", "module:function", functions; see
+    gm.score. The report has their figures in ``scores``.
 
-    ``on_start(run)`` receives the live run, ``on_result(job, result)`` every result, ``on_progress(progress)`` the newest
-    figures twice a second, ``on_alert(alert)`` what the policy's alerts find, each of ``observers`` every event. With
-    ``progress`` None a bar is shown on a terminal and in a notebook, unless there is an ``on_progress``.
+    ``on_start(run)`` receives the live run, ``on_result(job, result)`` every result, ``on_progress(progress)`` the
+    newest figures twice a second, ``on_alert(alert)`` what the policy's alerts find, each of ``observers`` every event.
+    With ``progress`` None a bar is shown on a terminal and in a notebook, unless there is an ``on_progress``.
 
     A failing item is a result, never an exception. A failing source raises SourceError after all items before it are
-    finished, a failing sink ExportError, a failing journal JournalError; the exception's ``report`` has everything up to
-    there. A batch that is cancelled, for example by Ctrl-C, still commits its sinks.
+    finished, a failing sink ExportError, a failing journal JournalError; the exception's ``report`` has everything up
+    to there. A batch that is cancelled, for example by Ctrl-C, still commits its sinks.
     """
     require_known(abatch, hooks)
     if isinstance(items, Source):
@@ -194,7 +194,7 @@ async def score_after(
     budget_usd: float | None,
     **hooks: Unpack[BatchHooks],
 ) -> Report:
-    """Score a batch that has ended, with what is left of its budget; one that was stopped early is scored once it is resumed.
+    """Score a batch that has ended, with what is left of its budget; one that was stopped is scored when resumed.
 
     ``on_result`` is for the batch alone; ``on_start`` receives each scoring pass too, so that it can be stopped.
     """
@@ -219,7 +219,7 @@ async def score_run(
     cluster: str | None = None,
     **hooks: Unpack[BatchHooks],
 ) -> Report:
-    """Execute scoring passes over a run, one after the other; return the run's report with their reports and figures."""
+    """Execute scoring passes over a run, one after the other; return its report with theirs and the figures."""
     passes = []
     for plan in plans:
         try:

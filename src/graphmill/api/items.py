@@ -125,7 +125,10 @@ def job_among_items() -> UsageError:
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """The only item of a run of one job. Its id never changes, so different inputs are a change of this item, not a new one."""
+    """The only item of a run of one job.
+
+    Its id never changes, so a different input is a change of this item, not a new item.
+    """
 
     item: Any
 

@@ -36,7 +36,7 @@ class Recompute(NamedTuple):
 
 
 def plan_recompute(run: RunRecord, graph: Callable[[Any], Any]) -> Recompute | None:
-    """Return what redoing the results of a changed workflow takes; None if it has not changed, or has called no model."""
+    """Return what redoing the results of a changed workflow takes; None if unchanged, or without model calls."""
     if not isinstance(graph, Graph) or not isinstance(run.usage, RunUsage) or not run.usage.nodes:
         return None
     before = run.manifest.get("fingerprints", {})

@@ -114,7 +114,7 @@ def open_briefly(place: JournalRef | None) -> Iterator[Journal]:
 
 
 def with_budget_of(run: RunRecord, policy: Policy) -> Policy:
-    """Return a policy with the budget of the run that it is for, unless it has its own: a budget holds across resumes."""
+    """Give a policy its run's budget, unless it has its own: a budget holds across resumes."""
     budget_usd = run.policy.get("budget_usd")
     if policy.budget_usd is not None or not isinstance(budget_usd, int | float):
         return policy
@@ -149,7 +149,7 @@ def plan_recording(  # noqa: PLR0913
     record_prompts: bool | None = None,
     other: ModelChange | None = None,
 ) -> Recording:
-    """Plan a batch as a new run, or resume the run of that id; ``is_elsewhere`` allows its items to come from another file.
+    """Plan a batch as a new run, or resume that run; with ``is_elsewhere`` its items may come from another file.
 
     ``total`` counts items, not samples; ``other`` are changed models. With ``record_prompts=None`` a resumed run keeps
     what it was started with.

@@ -51,8 +51,8 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
 ) -> Report:
     """Resume a run: run what has no result yet, and report on the whole run.
 
-    Graph, items and policy are loaded again as the run's manifest names them; a lambda or a generator cannot be, and must
-    be passed. ``run_id`` may be the unambiguous beginning of an id, or the run's record in an open ``journal``.
+    Graph, items and policy are loaded again as the run's manifest names them; a lambda or a generator cannot be, and
+    must be passed. ``run_id`` may be the unambiguous beginning of an id, or the run's record in an open ``journal``.
 
     ``answers`` are answers to questions by item id; an item with several open questions takes a mapping by their paths.
     They are stored before the first job starts. Items without an answer keep waiting.
@@ -130,16 +130,18 @@ async def aretry(  # noqa: PLR0913
     A refusal, or an answer that was cut or did not fit, is an answer too: only with ``resample`` the model is asked for
     another. Such items are marked as ``resampled``.
 
-    With ``partial`` the partial ones run again, and failed ones only if ``kinds`` names them. Of a partial item the steps
-    that failed run again or, if none did, all of it does.
+    With ``partial`` the partial ones run again, and failed ones only if ``kinds`` names them. Of a partial item the
+    steps that failed run again or, if none did, all of it does.
 
-    They get their recorded inputs, and attempts count from 1 again. ``models``, ``temperature`` and ``max_tokens`` are as
-    for ``resume``, and so are ``notes``. If something else in the graph changed, pass ``on_change="keep"``: results that succeeded stay.
+    They get their recorded inputs, and attempts count from 1 again. ``models``, ``temperature`` and ``max_tokens`` are
+    as for ``resume``, and so are ``notes``. If something else in the graph changed, pass ``on_change="keep"``: results
+    that succeeded stay.
     """
     require_known(aretry, hooks)
     if on_change not in (None, "refuse", "keep"):
         raise UsageError(
-            f"on_change must be 'refuse' or 'keep' for retry, got {on_change!r:.80}; to redo results, resume with 'invalidate'"
+            f"on_change must be 'refuse' or 'keep' for retry, got {on_change!r:.80}; to redo results, resume with "
+            "'invalidate'"
         )
     run = _found(journal, run_id)
     options = run.options
@@ -189,7 +191,7 @@ def scorers_of(run: RunRecord) -> tuple[Scorer, ...]:
 
 
 def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
-    """Load a run's graph again; ``by`` is the call to suggest if only the program that has the function can continue."""
+    """Load a run's graph again; ``by`` is the call to suggest if only its program can continue the run."""
     if run.is_pass:
         return graph_of_pass(run)
     note = run.graph
@@ -205,8 +207,9 @@ def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
             raise UsageError(f"the {note.get('kind', 'function')} of run {run.id} cannot be loaded: {error}") from error
     by = by or f"gm.batch(function, items, run_id={run.id!r})"
     raise UsageError(
-        f"the function {note.get('name') or 'of jobs'} of run {run.id} was defined in the main program or inside another function, "
-        f"so it cannot be found by its name; move it to a module, or call {by} in the program that has it"
+        f"the function {note.get('name') or 'of jobs'} of run {run.id} was defined in the main program or inside "
+        f"another function, so it cannot be found by its name; move it to a module, or call {by} in the program that "
+        "has it"
     )
 
 
@@ -219,8 +222,8 @@ def source_of(run: RunRecord) -> Source | Single:
         raise _of_jobs(run)
     if (items := noted_source(note)) is None:
         raise UsageError(
-            f"cannot reread the items of run {run.id} (they came from stdin or Python); pass --source FILE (items=… in Python), or call "
-            f"gm.batch(function, items, run_id={run.id!r})"
+            f"cannot reread the items of run {run.id} (they came from stdin or Python); pass --source FILE (items=… in "
+            f"Python), or call gm.batch(function, items, run_id={run.id!r})"
         )
     return items
 

@@ -52,8 +52,8 @@ def plan_pass(
 ) -> PassPlan:
     """Plan to score a run: a new pass, or the one of this name again, which then scores only what has changed.
 
-    Without a concurrency it is the scorer's own, else the policy's. Without ``fields`` they are those of the earlier pass,
-    else the usual ones.
+    Without a concurrency it is the scorer's own, else the policy's. Without ``fields`` they are those of the earlier
+    pass, else the usual ones.
     """
     if run.is_pass:
         raise UsageError(f"run {run.id} is a scoring pass itself; score run {run.manifest['of']}")

@@ -62,9 +62,9 @@ from graphmill.report.usage import usage_record
 class Foreground:
     """How a command shows its run.
 
-    ``is_recorded`` says that its results are read from ``journal`` when it has ended, or from ``store`` if that is open;
-    ``if_idle`` is printed if there was nothing to do, ``if_empty`` if there was no item. With ``scores_only`` the run has
-    ended before, and only scoring it can fail. ``shows_items`` prints a line for each item that has ended.
+    ``is_recorded`` says that its results are read from ``journal`` when it has ended, or from ``store`` if that is
+    open; ``if_idle`` is printed if there was nothing to do, ``if_empty`` if there was no item. With ``scores_only`` the
+    run has ended before, and only scoring it can fail. ``shows_items`` prints a line for each item that has ended.
     """
 
     title: str
@@ -328,7 +328,7 @@ def _for_stdout(text: str) -> str:
 
 
 def has_score(outputs: Iterable[str] | None) -> bool:
-    """Whether a workflow's outputs have a score, which a line for each item can show; for others the counts say enough."""
+    """Whether each item gets a line: only if the workflow's outputs have a score."""
     return outputs is not None and "score" in outputs
 
 

@@ -134,8 +134,8 @@ class TokenLogprob:
 class ModelResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A response: the answer and its usage; ``model`` is the one that answered, as the provider says.
 
-    ``reasoning`` is what the model thought, where the provider returns it. ``system_fingerprint`` and ``service_tier`` say
-    what served it, in the provider's words.
+    ``reasoning`` is what the model thought, where the provider returns it. ``system_fingerprint`` and ``service_tier``
+    say what served it, in the provider's words.
     """
 
     text: str

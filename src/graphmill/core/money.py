@@ -21,7 +21,7 @@ def money_text(nano: int) -> str:
 
 
 def cost_text(cost_nano: int, unpriced: int) -> str:
-    """Write a known cost and the requests it leaves out: '$0.31 + 12 requests without a price'; "" for nothing at all."""
+    """Write a known cost and the requests without one: '$0.31 + 12 requests without a price'; "" for nothing."""
     parts = []
     if cost_nano:
         parts.append(money_text(cost_nano))

@@ -14,12 +14,12 @@ from graphmill.core.suggest import suggestion
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Counts that add up with ``+``. ``cost_nano`` is the known cost, and ``unpriced`` the number of requests without one.
+    """Counts that add up with ``+``. ``cost_nano`` is the known cost, ``unpriced`` counts requests without one.
 
-    ``reused`` counts answers from Graphmill's cache, which cost nothing and saved ``saved_nano``. ``reported`` counts the
-    requests whose cost the provider itself reported. ``reasoning_tokens`` are part of the output's; ``cached_tokens``
-    (read from a provider's cache), ``cache_written_tokens`` and ``image_tokens`` are part of the input's.
-    ``lost_nano`` is what requests whose answer was lost may have cost at most; only a budget counts it.
+    ``reused`` counts answers from Graphmill's cache, which cost nothing and saved ``saved_nano``. ``reported`` counts
+    the requests whose cost the provider itself reported. ``reasoning_tokens`` are part of the output's;
+    ``cached_tokens`` (read from a provider's cache), ``cache_written_tokens`` and ``image_tokens`` are part of the
+    input's. ``lost_nano`` is what requests whose answer was lost may have cost at most; only a budget counts it.
     ``sum(usages, NO_USAGE)`` adds them all up. Money is in whole nano-dollars.
     """
 
@@ -179,7 +179,7 @@ _APART = "\t"
 
 
 def spender(model: str, role: str = "", node: str = "") -> str:
-    """Name who has used something, in one text: the model, and the role and the node that called it where there are any."""
+    """Name who used something, in one text: the model, and the role and node that called it, if any."""
     return f"{model}{_APART}{role}{_APART}{node}" if role or node else model
 
 

@@ -1,4 +1,4 @@
-"""Datasets on the Hugging Face hub, read with ``huggingface_hub`` (extra ``hub``): downloaded and cached, or streamed."""
+"""Datasets on the Hugging Face hub, read with ``huggingface_hub`` (extra ``hub``): cached or streamed."""
 
 from __future__ import annotations
 
@@ -234,8 +234,9 @@ def _splits(place: HubPlace, config: str, names: Sequence[str], configs: Sequenc
     splits = {split: files for split, files in splits.items() if files}
     if not splits:
         raise UsageError(
-            f"dataset {place.repository} has no Parquet, JSON, CSV or YAML files{f' of config {config!r}' * bool(config)}; "
-            f"if the hub has converted it, use hf:{place.repository}@refs/convert/parquet"
+            f"dataset {place.repository} has no Parquet, JSON, CSV or YAML "
+            f"files{f' of config {config!r}' * bool(config)}; if the hub has converted it, use "
+            f"hf:{place.repository}@refs/convert/parquet"
         )
     return splits
 

@@ -1,4 +1,4 @@
-"""The result row: the form in which all files and streams hold results, whole, in chosen columns, or flat as in a table."""
+"""The result row: how files and streams hold results, whole, in chosen columns, or flat as in a table."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ class ItemSelection:
         unseen.require_none("no row has a field")
 
     def _drawn(self, items: Iterable[Any]) -> Iterable[Any]:
-        """Put items in an order that depends on the seed and their content only, so that new rows do not stir the others."""
+        """Order items by seed and content only, so that new rows do not change the order of the others."""
         seed = str(self.shuffle or 0).encode()
         ranked = ((_rank(seed, item), position, item) for position, item in enumerate(items))
         if self.sample is not None:

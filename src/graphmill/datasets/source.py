@@ -1,4 +1,4 @@
-"""Sources of items: files, standard input, datasets by name or on the hub, and former runs; opened again for each iteration."""
+"""Sources of items: files, standard input, datasets and former runs; opened again for each iteration."""
 
 from __future__ import annotations
 
@@ -246,8 +246,8 @@ def source(  # noqa: PLR0913  one parameter per choice
 
     In this order: ``columns`` gives fields new names (new name to column), ``filters`` keeps rows with these values,
     ``shuffle`` orders by a seed, ``sample`` draws so many rows, with ``stratify`` from each value of a field its share,
-    the first ``offset`` are skipped, and at most ``limit`` are read. With ``skip_bad_rows`` a row that cannot be read is
-    left out, and named in ``bad_rows``. ``files`` are those of a dataset, if they are known already.
+    the first ``offset`` are skipped, and at most ``limit`` are read. With ``skip_bad_rows`` a row that cannot be read
+    is left out, and named in ``bad_rows``. ``files`` are those of a dataset, if they are known already.
     """
     chosen = ItemSelection(
         columns=dict(columns or {}),

@@ -55,7 +55,7 @@ def param_problems(node_type: NodeType[Any], params: Mapping[str, Any]) -> list[
 
 
 def given_params(node_type: NodeType[Any], params: Mapping[str, Any], *, of: str) -> dict[str, Any]:
-    """Check params of a type that are set outside of a workflow, without those that are None; UsageError starts with ``of``."""
+    """Check params of a type that are set outside of a workflow; None means unset. ``of`` begins a UsageError."""
     # NumPy has its own float type, and a Decimal would be sent as text.
     given = {name: value for name, value in params.items() if value is not None}
     for name, value in given.items():
@@ -271,7 +271,7 @@ def pieces_of(text: str) -> tuple[str | Filled, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParamDoc:
-    """One param: name, type in words, default as JSON (None: required), whether it may contain templates, description."""
+    """One param: name, type in words, default as JSON (None: required), whether it is templated, description."""
 
     name: str
     type: str

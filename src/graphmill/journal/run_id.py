@@ -32,7 +32,7 @@ def new_run_id(now: float, newest: str | None) -> str:
 
 
 def require_run_id(text: object, *, is_pass: bool = False) -> None:
-    """Refuse an id that could not be a file's name or a command's argument as it is; only a scoring pass has a ``+``."""
+    """Refuse an id that is no plain file name or command argument; only scoring passes have a ``+``."""
     form = _OF_PASS if is_pass else _CHOSEN
     if not isinstance(text, str) or not form.fullmatch(text):
         raise UsageError(

@@ -141,7 +141,8 @@ class HeldFile:
                 os.close(descriptor)
         except OSError as error:
             raise JournalError(
-                f"cannot note beside the journal what calls may cost: {error.strerror}; free space, or leave the budget out"
+                f"cannot note beside the journal what calls may cost: {error.strerror}; free space, or leave the "
+                "budget out"
             ) from error
 
 

@@ -54,7 +54,7 @@ def _record(trace: Trace, step: TraceStep) -> dict[str, Any]:
 
 
 def trajectory_name(trace: Trace) -> str:
-    """Return the file name of an item's trajectory: the number of its row, its id and, from the second on, its sample."""
+    """Return the file name of an item's trajectory: its row number, id and, from the second on, sample."""
     name = f"{trace.row:05}-{_NOT_IN_NAMES.sub('_', trace.item_id)[:_NAME_CHARS]}"
     if trace.sample > 1:
         name += f"-{trace.sample}"

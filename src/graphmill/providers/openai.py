@@ -264,7 +264,7 @@ def _read_text(content: Any) -> str | None:
 
 
 def _read_reasoning(message: Mapping[str, Any]) -> str:
-    """Read the reasoning: DeepSeek, vLLM and SGLang call it ``reasoning_content``, OpenRouter and newer vLLM ``reasoning``."""
+    """Read the reasoning: ``reasoning_content`` (DeepSeek, vLLM, SGLang) or ``reasoning`` (OpenRouter, newer vLLM)."""
     for name in ("reasoning_content", "reasoning"):
         if found := text_at(message, name):
             return found
@@ -299,7 +299,7 @@ def _read_token(data: Any) -> TokenLogprob:
 
 
 def _read_cost(used: dict[str, Any]) -> int | None:
-    """Read the cost that OpenRouter and Perplexity report; with a key of one's own, OpenRouter tells the provider's share apart."""
+    """Read the cost that OpenRouter and Perplexity report; OpenRouter adds the provider's share for own keys."""
     cost: Any = used.get("cost")
     if cost is None:
         return None

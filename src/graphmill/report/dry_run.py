@@ -22,7 +22,8 @@ _WHY = "a rough estimate from the first items: four characters are a token, answ
 class DryRun:
     """What a batch would do: how many jobs, the planned calls of the first items, and what limits it.
 
-    ``jobs`` counts items and their samples; None if unknown. ``items`` holds an id and the calls of each item looked at.
+    ``jobs`` counts items and their samples; None if unknown. ``items`` holds an id and the calls of each item looked
+    at.
     """
 
     title: str

@@ -62,7 +62,7 @@ class ResultsPage:
 
 
 def results_page(archive: Archive, run: RunRecord, query: ResultsQuery) -> ResultsPage:
-    """Read one page of a run's results; holds no more than that. UsageError for a filter by a field that no result has."""
+    """Read one page of a run's results, holding no more than that. UsageError for an unknown filter field."""
     found = list(islice(_selected(archive, run, query), query.limit + 1))
     page = found[: query.limit]
     return ResultsPage(

@@ -100,7 +100,7 @@ def score_in(result: Result) -> Score:
 
 
 def scored_entries(archive: Archive, run: RunRecord, query: Query) -> Iterator[Entry]:
-    """Read results of a run; add to each of a scored one its scores, as ``metadata["scores"]``, and mark those that were resampled."""
+    """Read results of a run, with ``metadata["scores"]`` if it was scored; resampled ones are marked."""
     scores, resampled = StoredScores(archive, run), resampled_keys(archive, run)
     entries = archive.entries(run, query)
     if not scores.passes and not resampled:
@@ -117,7 +117,7 @@ def scored_entries(archive: Archive, run: RunRecord, query: Query) -> Iterator[E
 
 
 def resampled_keys(archive: Archive, run: RunRecord) -> frozenset[bytes]:
-    """Return the items that were answered again, by the same graph, because the first answer was refused, cut or unfitting."""
+    """Return the items that the same graph answered again after a refusal, a cut or an unfitting answer."""
     if not any(count.generation > run.generation for count in archive.counts(run)):
         return frozenset()
     again = archive.histories(run, Query(from_generation=run.generation + 1))
@@ -138,7 +138,7 @@ def _is_resampled(run: RunRecord, history: ItemHistory) -> bool:
 def figures_of_run(
     archive: Archive, run: RunRecord, *, by: Sequence[str] = (), cluster: str | None = None
 ) -> list[ScoreFigures]:
-    """Return the figures of all scorers of a run, also by fields of its items; intervals are over clusters, if named."""
+    """Return the figures of all scorers of a run, also by fields of its items; ``cluster`` groups intervals."""
     scores, resampled = StoredScores(archive, run), resampled_keys(archive, run)
     names = [each.graph_name for each in scores.passes]
     if not names:
@@ -171,7 +171,7 @@ def figures_of_run(
 
 
 def headlines_of_passes(archive: Archive, run: RunRecord, passes: Sequence[RunRecord]) -> dict[str, Figure]:
-    """Return the headlines of the passes over a run by their ids, for a list: none of a run that is too large for one."""
+    """Return the headlines of the passes over a run by their ids, for a list; none if the run is large."""
     if not passes or run.rows > _MOST_LISTED:
         return {}
     scores = StoredScores(archive, run, passes)

@@ -15,7 +15,7 @@ _TOKEN_PARTS = {"cached_tokens": "cached", "reasoning_tokens": "reasoning", "ima
 
 
 def usage_lines(used: Mapping[str, Usage]) -> list[str]:
-    """Say it, by role, and by model too if there are several: '  120 requests, 30 answers reused · 48,000 tokens in, 9,600 out'."""
+    """Say it, also by role and model if there are several: '  120 requests · 48,000 tokens in, 9,600 out'."""
     if not used:
         return []
     lines = [f"  {_text(sum(used.values(), NO_USAGE))}"]

@@ -42,10 +42,10 @@ class _CodeProblem:
 
 
 class Code:
-    """The program in the answer passes all tests of its problem: of HumanEval, of MBPP, your own, or inputs with outputs.
+    """The program in the answer passes its problem's tests: HumanEval, MBPP, your own, or input and output.
 
-    ``tests`` names the field of the problem that has tests of your own. ``packages`` lets programs and tests use the packages
-    that are installed here, such as numpy. See docs/sandbox.md for what a program may use.
+    ``tests`` names the field of the problem that has tests of your own. ``packages`` lets programs and tests use the
+    packages that are installed here, such as numpy. See docs/sandbox.md for what a program may use.
     """
 
     version = "1"
@@ -158,8 +158,8 @@ def read_problem(problem: Any, field: str | None = None) -> _CodeProblem:
         )
         return _CodeProblem(tests=tests)
     raise Permanent(
-        "scorer code: the problem has no tests; it needs prompt, test and entry_point as in HumanEval, a list of tests as in "
-        "MBPP, cases of input and output, or tests of your own in a field named with code?tests=FIELD"
+        "scorer code: the problem has no tests; it needs prompt, test and entry_point as in HumanEval, a list of tests "
+        "as in MBPP, cases of input and output, or tests of your own in a field named with code?tests=FIELD"
     )
 
 

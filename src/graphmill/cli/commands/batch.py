@@ -82,7 +82,8 @@ Source = Annotated[
         "--source",
         "-s",
         metavar="SOURCE",
-        help="Items: a file, a pattern such as 'data/*.jsonl', - (stdin), a dataset such as math500, hf:org/name, run:ID.",
+        help="Items: a file, a pattern such as 'data/*.jsonl', - (stdin), a dataset such as math500, hf:org/name, "
+        "run:ID.",
     ),
 ]
 Prompt = Annotated[
@@ -120,7 +121,8 @@ MaxFailures = Annotated[
     typer.Option(metavar="N|P%", help="Stop after more failures. Without it, all items run; any failure exits 3."),
 ]
 _NO_FIELD = (
-    "the prompt has no ${name} field, so it would be the same for every item; in a shell write it in '…', because \"…\" "
+    "the prompt has no ${name} field, so it would be the same for every item; in a shell write it in '…', because "
+    '"…" '
     "replaces ${name}; if you mean it, use --same-prompt"
 )
 Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", help="Label the run. Repeatable.")]
@@ -192,8 +194,8 @@ def batch(  # noqa: PLR0913  one parameter per option
 
     Example: graphmill batch --prompt 'Translate: ${text}' --model openai/gpt-5-mini --source texts.jsonl
 
-    Exit status: 0 success, 2 usage, 3 failures, 4 stopped by the budget, 5 paused, 65 bad data, 74 output or journal not writable, 75 run
-    active elsewhere, 129/130/143 signals.
+    Exit status: 0 success, 2 usage, 3 failures, 4 stopped by the budget, 5 paused, 65 bad data, 74 output or journal
+    not writable, 75 run active elsewhere, 129/130/143 signals.
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
     if scorers and no_journal:

@@ -133,7 +133,7 @@ def prune(
 
 
 def runs_to_delete(runs: Sequence[RunRecord], *, now: float, older_s: float | None, keep: int) -> list[RunRecord]:
-    """Choose runs, given oldest first, that are old enough and not among the newest, unless they or their passes are active."""
+    """Choose old runs, given oldest first, that are not among the newest; active ones (or passes) stay."""
     ids = {run.id for run in runs}
     own = [run for run in runs if run.scored_id not in ids]  # scoring passes go with their runs
     active = {name for run in runs if run.is_live for name in (run.id, run.scored_id)}

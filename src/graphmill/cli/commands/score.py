@@ -32,7 +32,8 @@ def score(  # noqa: PLR0913  one parameter per option
             "--scorer",
             "-s",
             metavar="NAME",
-            help="A scorer: math, code, exact, numeric, choice, regex?pattern=..., judge?rubric=FILE, or module:function. Repeatable.",
+            help="A scorer: math, code, exact, numeric, choice, regex?pattern=..., judge?rubric=FILE, or "
+            "module:function. Repeatable.",
             show_default=False,
         ),
     ],

@@ -47,8 +47,9 @@ def show(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Show a run in short, or one of its items in full.
 
-    The steps of an item are drawn as a tree, with what was sent to models and what they answered. In a path, describe[3]
-    is item 3 of the batch node describe, and debate@2/solve is the step solve in round 2 of the loop debate.
+    The steps of an item are drawn as a tree, with what was sent to models and what they answered. In a path,
+    describe[3] is item 3 of the batch node describe, and debate@2/solve is the step solve in round 2 of the loop
+    debate.
 
     Example: graphmill show k7f2 HumanEval/118 --step debate@2/solve
     """

@@ -159,13 +159,13 @@ class AttemptContext:
             self.unrecorded = add_usage(self.unrecorded, usage)
 
     def leave(self) -> None:
-        """Leave the unrecorded usage of an attempt that does not count to the caller, also what its threads have yet to report."""
+        """Hand the unrecorded usage of a discarded attempt to the caller, also what its threads report later."""
         self.is_left = True
         if self.unrecorded is not None:
             self.add_unrecorded(self.unrecorded)
 
     def unrecorded_usage(self) -> Usage | None:
-        """Return usage that no step is recorded with, that of the running step included: an attempt may end before its step."""
+        """Return usage that no step is recorded with, also that of a running step, which may outlive its attempt."""
         return self.unrecorded if self.child is None else add_usage(self.unrecorded, self.child.unrecorded_usage())
 
     # -- calls of models -----------------------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ class Question(NamedTuple):
 
 
 class Waiting(BaseException):
-    """Ends an attempt that asked an unanswered question; not an Exception, so that code which catches those lets it pass."""
+    """Ends an attempt that asked a question; no Exception, so that code which catches those lets it pass."""
 
 
 def waiting_for_answers(questions: Iterable[Question]) -> Failure:

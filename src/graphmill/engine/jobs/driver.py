@@ -72,7 +72,7 @@ class StartLoop:
         self.is_quiet = asyncio.Event()  # nothing runs; or somebody should look whether that is so
 
     def schedule(self) -> None:
-        """Start what can start, in the next turn of the loop: the present burst is in then, so the right one goes first."""
+        """Start what can start, in the next turn of the loop, when the whole present burst is known."""
         if self._starting is None and not self._is_closed:
             self._starting = self._loop.call_soon(self._start)
 
@@ -266,7 +266,7 @@ class Driver:
 
     @ends_run_on_error
     def _intent_committed(self, branch: Branch) -> None:
-        """Resume a branch whose unsafe attempt may begin; one that was cancelled while it waited gives its slot back."""
+        """Resume a branch whose unsafe attempt may begin; one that was cancelled meanwhile returns its slot."""
         self.set_now()
         assert branch.step is not None  # noqa: S101
         assert branch.step.slot is not None  # noqa: S101

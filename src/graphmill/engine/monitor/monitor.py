@@ -81,7 +81,8 @@ class Monitor:
 
     def _check_alerts(self, now: float) -> None:
         is_idle = self._scheduler.is_paused or not self._scheduler.active
-        # An adaptive limit comes down by itself: that its calls are throttled is worth an alert when it cannot come down further.
+        # An adaptive limit comes down by itself: that its calls are throttled is worth an alert when it cannot come
+        # down further.
         lanes = [lane for lane in self._scheduler.lanes if lane.members and not (lane.is_adaptive and lane.limit > 1)]
         throttled = [lane.throttled for lane in lanes]
         for alert in self._alerts.check(now, self._statistics.tally, is_idle=is_idle, throttled=throttled):
@@ -135,7 +136,8 @@ class AlertWatch:
     def check(self, now: float, tally: Tally, *, is_idle: bool, throttled: Iterable[Share]) -> list[Alert]:
         """Return the new alerts.
 
-        A run that ``is_idle``, paused or waiting for its source, can't stall. Of the ``throttled`` shares, one per key, the worst counts.
+        A run that ``is_idle``, paused or waiting for its source, can't stall. Of the ``throttled`` shares, one per key,
+        the worst counts.
         """
         found = [
             _crossed("failure_rate", self._failure_rate, [tally.failures], "the last results failed"),

@@ -184,7 +184,7 @@ class Results:
 
 
 class Outbox:
-    """Results waiting for the reader: as completed, or in input order. The window, which counts untaken results, bounds it.
+    """Results waiting for the reader, as completed or in input order; bounded by the window, which counts them.
 
     In input order a slow item holds back all results after it and, once the window is full, the source.
     """

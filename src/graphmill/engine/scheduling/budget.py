@@ -28,7 +28,10 @@ class Claim:
 
 
 class Budget:
-    """Pure: reserve before a call, settle after it. Claims are granted in order, but one that can never fit holds up no other."""
+    """Pure: reserve before a call, settle after it.
+
+    Claims are granted in order, but one that can never fit holds up no other.
+    """
 
     __slots__ = ("_waiting", "cap_nano", "reserved_nano", "settled_nano")
 

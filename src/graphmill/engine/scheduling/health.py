@@ -1,4 +1,4 @@
-"""A circuit breaker for what jobs depend on: closed while it answers, open while it is down, given up when it stays down."""
+"""A circuit breaker for a dependency: closed while it answers, open while it is down, given up if it stays down."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ CLOSED = HealthState.CLOSED  # a global is found faster than a member
 
 
 class Health:
-    """One circuit breaker. An attempt that finds its dependency unavailable opens it; then nothing starts but a probe now and then.
+    """One circuit breaker. An attempt that finds its dependency unavailable opens it; then only probes start.
 
-    A probe that is answered, even by a failure of its own, closes it; after ``park_after_s`` of failed probes it is given up.
-    By default that is a minute, but one probe where ``is_proven`` is False: a wrong key or address gets no better by waiting.
+    A probe that is answered, even by a failure of its own, closes it; after ``park_after_s`` of failed probes it is
+    given up. By default that is a minute, but one probe where ``is_proven`` is False: a wrong key or address gets no
+    better by waiting.
     """
 
     __slots__ = ("_park_after_s", "_probe_at", "_wait_s", "reason", "since", "state")

@@ -1,4 +1,4 @@
-"""What is recorded of a model call: the request as it was sent, the answer, and what was wrong with it. No secrets, no images."""
+"""What is recorded of a model call: request, answer, and what was wrong with it. No secrets, no images."""
 
 from __future__ import annotations
 

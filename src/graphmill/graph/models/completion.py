@@ -44,8 +44,8 @@ _KEY_REFUSED = "check the key"  # how a provider's message about a refused key e
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a model: its ``text`` and, if a schema was given, the ``data`` in it.
 
-    ``usage`` is that of all calls it took. ``metadata`` has the number of ``calls``, and what was ``repaired`` to read the
-    data; for a ``cached`` answer also its ``original_usage``.
+    ``usage`` is that of all calls it took. ``metadata`` has the number of ``calls``, and what was ``repaired`` to read
+    the data; for a ``cached`` answer also its ``original_usage``.
     """
 
     text: str

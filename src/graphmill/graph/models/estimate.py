@@ -42,8 +42,8 @@ class Range(NamedTuple):
 class PlannedCall(NamedTuple):
     """The calls that one node would make over one item.
 
-    ``messages`` are those of the first, or as written where ``is_open``: they depend on earlier answers. ``cost_nano`` is
-    None where the model has no price.
+    ``messages`` are those of the first, or as written where ``is_open``: they depend on earlier answers. ``cost_nano``
+    is None where the model has no price.
     """
 
     path: str

@@ -42,7 +42,7 @@ class TableEntry(NamedTuple):
 
 
 def is_in_no_table(address: str) -> bool:
-    """Whether nobody can know prices at an address: one of this machine or network, or no URL; "" is the provider's own."""
+    """Whether prices at an address cannot be known: local ones, or no URL; "" is the provider's own."""
     if not address:
         return False
     try:

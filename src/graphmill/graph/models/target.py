@@ -31,9 +31,9 @@ class Access:
 class ModelTarget:
     """A model: ``name`` is the configured name of its provider, ``model`` the provider's own name for it.
 
-    Its calls share the ``lane``: ``provider/model``, or the provider without a model; ``mark`` is its fingerprint as JSON.
-    ``defaults`` are params for nodes that do not set them, ``chosen`` those of the run, which override a node's, as does
-    ``cache``. ``records_calls`` is False where the settings say so; ``own_prices`` are those in the settings.
+    Its calls share the ``lane``: ``provider/model``, or the provider without a model; ``mark`` is its fingerprint as
+    JSON. ``defaults`` are params for nodes that do not set them, ``chosen`` those of the run, which override a node's,
+    as does ``cache``. ``records_calls`` is False where the settings say so; ``own_prices`` are those in the settings.
     ``secrets`` are the environment variables to redact.
     """
 
@@ -76,7 +76,8 @@ class ModelTarget:
         key, address = os.environ.get(self.key_variable, ""), self.provider.default_address
         with suppress(KeyError):
             address = self.address
-        return f"{self.lane}@{blake2b(f'{address}|{key}'.encode(errors='replace'), digest_size=6, person=b'account').hexdigest()}"
+        text = f"{address}|{key}".encode(errors="replace")
+        return f"{self.lane}@{blake2b(text, digest_size=6, person=b'account').hexdigest()}"
 
     @property
     def fingerprint(self) -> list[Any]:
@@ -92,7 +93,7 @@ class ModelTarget:
 
     @property
     def key_variable(self) -> str:
-        """The environment variable of the key; "" for none. A provider never gets the key of another with the same protocol."""
+        """The environment variable of the key; "" for none. Never that of another provider with this protocol."""
         if self.setting.key is not None:
             return self.setting.key
         if self.name != self.setting.protocol:

@@ -15,7 +15,8 @@ _SAYINGS = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_READONLY: "cannot write the journal {name} ({error}); make it and its folder writable, then resume",
     sqlite3.SQLITE_PERM: "no permission to open the journal {name} ({error}); check the file and its folder",
-    sqlite3.SQLITE_CANTOPEN: "cannot open the journal {name} ({error}); check that it and its folder exist and are writable",
+    sqlite3.SQLITE_CANTOPEN: "cannot open the journal {name} ({error}); check that it and its folder exist and are "
+    "writable",
     sqlite3.SQLITE_BUSY: "another process has locked the journal {name} for too long ({error}); end it, then resume",
     sqlite3.SQLITE_LOCKED: "another process has locked the journal {name} for too long ({error}); end it, then resume",
     sqlite3.SQLITE_IOERR: "cannot read or write the journal {name} ({error}); check the disk, then resume",

@@ -146,7 +146,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The answer to requests that match everything the rule names, or to a share of them; ``place`` is where it is written."""
+    """The answer to requests that match everything it names, or a share of them; ``place`` is its line."""
 
     patterns: Mapping[str, tuple[CompiledValue, ...]] = field(default_factory=dict)
     numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

@@ -171,7 +171,7 @@ def call_record(call: TraceStep) -> dict[str, Any]:
 
 
 def is_debate(output: Any) -> bool:
-    """Whether an output is that of a debate, as of solve-verify-judge: it has a score, and a number of rounds that ended somehow."""
+    """Whether an output is that of a debate such as solve-verify-judge: it has a score, rounds and how they ended."""
     return isinstance(output, Mapping) and {"score", "rounds", "stop", "best_round"} <= output.keys()
 
 

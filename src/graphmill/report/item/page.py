@@ -61,7 +61,7 @@ def item_lines(
     *,
     is_full: bool = False,
 ) -> list[str]:
-    """Show an item: its status, what went in and came out, and how it got there; nothing is shortened if ``is_full``."""
+    """Show an item: its status, input and output, and how it got there; nothing is shortened if ``is_full``."""
     trace = item_trace(run, item_id, history)
     current = _current(history)
     lines = [

@@ -52,7 +52,8 @@ def trace_of_item(run: RunRecord, history: ItemHistory) -> Trace:
 def steps_of_item(run_id: str, job_id: str, history: ItemHistory) -> Sequence[TraceStep]:
     """Return the steps of an item, each path in the newest generation in which it ran, by when they began.
 
-    After a restart the clock of a step that was not finished starts anew: a later attempt never comes before an earlier one.
+    After a restart the clock of a step that was not finished starts anew: a later attempt never comes before an earlier
+    one.
     """
     rows = {row.path: row for row in history.steps if not row.is_note}  # of one path the newest comes last
     calls = _calls_by_path(history)

@@ -1,4 +1,4 @@
-"""The trace of a job for the reader: a tree with times, attempts, errors, usage and conversations; and one step in full."""
+"""The trace of a job as a tree with times, attempts, errors, usage and conversations; and one step in full."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Cells = tuple[str, str, str, str]
 
 
 def trace_lines(trace: TracePart, generation: int = 1, *, is_full: bool = False) -> list[str]:
-    """Draw everything below a part of a trace, with what was said to models; steps of earlier generations are marked."""
+    """Draw everything below a part, with what was said to models; steps of earlier generations are marked."""
     rows = [row for child in fold(trace).children for row in _rows(child, 0, generation, is_full=is_full)]
     lines: list[str] = []
     for line, row in zip(align_columns([row.cells for row in rows[:_MOST_ROWS]]), rows, strict=False):
