@@ -343,6 +343,8 @@ def _resume_step(view: RunView, name: str) -> tuple[str, str]:
         return f"graphmill resume {name}", f"{does}, in its own process"
     if view.needs_source:
         return f"graphmill resume {name} --source FILE", f"{does}; its items came from standard input"
+    if view.run.is_pass and not view.can_reopen:
+        return f"gm.score({view.run.scored_id!r}, scorer)", "continues it, in the program that has the scorer"
     if not view.can_reopen:
         return _in_program(view), "continues it, in the program that has the function and the items"
     if view.run.status.cause == StopReason.BUDGET:

@@ -34,7 +34,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -140,7 +140,7 @@ def find_scorer(given: str | Callable[..., Any] | Scorer) -> Scorer:
 
 def find_scorers(given: Any) -> tuple[Scorer, ...]:
     """Return several scorers; UsageError if two have the same name."""
-    refs = [given] if isinstance(given, str | Scorer) or callable(given) else list(given)
+    refs = given if isinstance(given, Iterable) and not isinstance(given, str) and not callable(given) else [given]
     found = tuple(map(find_scorer, refs))
     names = [scorer.name for scorer in found]
     for name in names:
