@@ -267,6 +267,8 @@ def test_results_exports_and_readers_join_the_scores(project):
     assert (row["id"], row["scores"]["numeric"]["value"], row["scores"]["exact"]["outcome"]) == ("p5", 0.0, "wrong")
     table = answered(project, "export", "k7f2", "-", "--format", "csv").splitlines()
     assert "scores.numeric.value" in table[0]
+    chosen = answered(project, "export", "k7f2", "-", "--format", "csv", "--columns", "id,numeric.value").splitlines()
+    assert [chosen[0], chosen[6]] == ["id,numeric.value", "p5,0.0"]
     results = list(gm.open_run("k7f2", project / ".graphmill" / "runs.db").results(offset=5, limit=1))
     assert results[0].metadata["scores"]["numeric"]["value"] == 0.0
 

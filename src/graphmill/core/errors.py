@@ -131,10 +131,11 @@ class SandboxError(GraphmillError):
 class StepError(GraphmillError):
     """A step inside a job failed for good: ``path`` says which, ``failure`` why. A job that does not catch it fails."""
 
-    def __init__(self, path: str, failure: Any) -> None:
+    def __init__(self, path: str, failure: Any, attempts: int = 1) -> None:
         self.path = path
         self.failure = failure
-        super().__init__(f"step {path}: {failure}")
+        self.step = f"step {path}, tried {attempts} times" if attempts > 1 else f"step {path}"
+        super().__init__(f"{self.step}: {failure}")
 
 
 class InternalError(GraphmillError):

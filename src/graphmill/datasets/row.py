@@ -57,7 +57,7 @@ _NOTHING: tuple[str, Row] = ("metadata", {})
 
 
 class ColumnChoice:
-    """The columns that a file shall have: fields of the row or, by their own name, of output, input or metadata."""
+    """The columns of a file: fields of the row or, by their own name, of output, input, metadata or scores."""
 
     def __init__(self, names: Sequence[str]) -> None:
         if isinstance(names, str) or not names or not all(isinstance(name, str) and name for name in names):
@@ -77,7 +77,7 @@ class ColumnChoice:
 
 
 def _found(row: Row, name: str) -> Any:
-    for base in (row, row["output"], row["input"], row["metadata"]):
+    for base in (row, row["output"], row["input"], row["metadata"], row.get(SCORES)):
         found = field_inside(base, name)
         if found is not MISSING:
             return found

@@ -265,7 +265,7 @@ class Classifier:
         """Return the failure of an error; one that was recorded elsewhere keeps its record."""
         if isinstance(error, StepError):
             failure: Failure = error.failure
-            return replace(failure, message=f"step {error.path}: {failure.message}")
+            return replace(failure, message=f"{error.step}: {failure.message}")
         if isinstance(error, Reported):
             raised = self._classify and error.exception()
             if raised is not None and (kind := self._kind(raised)) is not None:

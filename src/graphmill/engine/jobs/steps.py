@@ -116,7 +116,7 @@ class Steps:
                 context.attempt.step.record.add_models(*outcome.models)
                 self._recall(context).outcomes[path, content] = outcome._replace(usage=None)
         if outcome.failure is not None:
-            raise StepError(path, outcome.failure)
+            raise StepError(path, outcome.failure, outcome.attempts)
         return json.loads(outcome.body or b"null")
 
     # -- attempts ------------------------------------------------------------------------------------------------------
