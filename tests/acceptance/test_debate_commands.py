@@ -153,10 +153,21 @@ def test_samples_have_trajectories_of_their_own_and_an_answer_that_did_not_fit_i
     assert len(set(steps)) == len(steps)
 
 
+def test_items_of_one_row_and_similar_ids_have_trajectories_of_their_own(agents, tmp_path):
+    items = write_items(tmp_path, [{"id": "p/1", "problem": "problem p1"}])
+    answered(tmp_path, "batch", NAME, "--source", items, "--run-id", "two")
+    write_items(tmp_path, [{"id": "p:1", "problem": "problem p1"}, {"id": "p/1", "problem": "problem p1"}])
+    answered(tmp_path, "resume", "two")
+    run(tmp_path, "export", "two", "debates", "--format", "trajectory")
+    found = trajectories(tmp_path / "debates")
+    assert sorted(records[0]["item"] for records in found.values()) == ["p/1", "p:1"]
+
+
 @pytest.mark.parametrize(
     ("folder", "options", "said"),
     [
         ("full", [], "'full' already exists"),
+        (".", [], "'.' already exists"),
         ("-", [], "name a folder"),
         ("missing/deep", [], "cannot write 'missing/deep'"),
         ("new", ["--no-record-prompts"], "did not record what was sent"),
