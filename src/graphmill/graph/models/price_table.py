@@ -42,13 +42,10 @@ class TableEntry(NamedTuple):
 
 
 def is_in_no_table(address: str) -> bool:
-    """Whether prices at an address cannot be known: local ones, or no URL; "" is the provider's own."""
+    """Whether an address is one of this machine or network, whose prices nobody can know; "" is where a provider usually is."""
     if not address:
         return False
-    try:
-        host = urlsplit(address).hostname or ""
-    except ValueError:
-        return True
+    host = urlsplit(address).hostname or ""
     try:
         return not ipaddress.ip_address(host).is_global
     except ValueError:

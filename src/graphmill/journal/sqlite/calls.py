@@ -1,4 +1,4 @@
-"""Model calls in the database: alike ones share a row; one of the first is the compression dictionary."""
+"""Calls of models as the database holds them: those that are alike share a row, and one of the first is the dictionary of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The provider ``local``: starts a server for each model at its first call; speaks chat completions."""
+"""The provider ``local``: starts a server for each model when it is first called, and speaks chat completions with it."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ SLOTS = 4
 _CONTEXT = 8192  # tokens, shared by all slots
 _SERVER = Path(__file__).with_name("__main__.py")
 _MAX_SAID_CHARS = 300
+_HUNDREDTHS = (0, *(number / 100 for number in range(1, 100)), 1)
 
 
 class Local(OpenAI):
-    """GGUF models on this machine. The address is a file; without one the model is a path or a known name."""
+    """Models in GGUF files, on this machine. Its address is a file; without one the model's name is a path or a known name."""
 
     name = "local"
     default_address = ""
@@ -42,7 +43,7 @@ class Local(OpenAI):
     slots = SLOTS
 
     def require(self, address: str, model: str) -> None:
-        """Check before the first item for llama.cpp and the model's file; Unavailable says what is missing."""
+        """Check before the first item that there are llama.cpp and the model's file; Unavailable says what is missing."""
         _require_llama()
         if model:
             find_model_file(model, address)
@@ -75,6 +76,12 @@ class Local(OpenAI):
             )
         except (Transient, Unavailable) as error:
             raise server.explain(error) from None
+
+    def build_body(self, request: ModelRequest, address: str) -> dict[str, Any]:
+        """Write a request; its schema becomes one whose numbers a grammar can hold to their bounds."""
+        if request.schema is not None:
+            request = msgspec.structs.replace(request, schema=_with_steps(request.schema))
+        return super().build_body(request, address)
 
     async def models(  # type: ignore[override]
         self,
@@ -145,7 +152,7 @@ class LocalServer:
         self._socket.send(json.dumps(wanted).encode() + b"\n")
 
     async def wait_ready(self) -> None:
-        """Wait until the model is loaded, or raise Unavailable. Cancelling a caller does not end the loading."""
+        """Wait until the model is loaded; Unavailable says why it cannot be. A caller that is cancelled does not end the loading."""
         async with self._loading:
             if not self.address and not self._failure:
                 await self._receive_address()
@@ -217,3 +224,15 @@ def _setting(variable: str, default: int) -> int:
 def _require_llama() -> None:
     if find_spec("xllamacpp") is None:
         raise Unavailable("local: models on this machine need xllamacpp; run: pip install 'graphmill[local]'")
+
+
+def _with_steps(schema: Any) -> Any:
+    """List the values of numbers from 0 to 1, in hundredths: llama.cpp's grammars know bounds of whole numbers only."""
+    if isinstance(schema, list):
+        return [_with_steps(entry) for entry in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if schema.get("type") != "number" or least is None or most is None or least < 0 or most > 1:
+        return {name: _with_steps(value) for name, value in schema.items()}
+    return {"enum": [value for value in _HUNDREDTHS if least <= value <= most] or [least]}
