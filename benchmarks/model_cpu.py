@@ -1,4 +1,7 @@
-"""The CPU of a durable model call, against that of a bare aiohttp loop that stores nothing."""
+"""The CPU of a durable model call, against that of a bare aiohttp loop that stores nothing.
+
+What is sent and answered is recorded too, as it is by default: that is what 2.7 allows, where 2.5 was enough without it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ FIGURE = Figure(
     name="model-cpu",
     title="CPU of a durable model call, concurrency 64, over that of a bare aiohttp loop that stores nothing",
     bound="at most",
-    target=2.5,
+    target=2.7,
     form="{:.2f} ×",
     measure=_measure,
 )

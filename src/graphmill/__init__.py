@@ -1,6 +1,7 @@
 """Graphmill runs a graph over a dataset: a function or a workflow, over anything from three items to millions of rows.
 
-A name is imported when it is first asked for, so that what a program does not use costs it nothing. Type checkers read ``__init__.pyi``.
+A name is imported when it is first asked for, so that what a program does not use costs it nothing. Type checkers read
+``__init__.pyi``.
 """
 
 from importlib import import_module
@@ -12,8 +13,9 @@ _HOMES = {
     "api.usage": "report_usage",
     "api.run_reader": "RunReader open_run",
     "api": "abatch aresume aretry arun ascore batch resume retry run score stream",
-    "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError InternalError JournalError"
-    " OwnedError Permanent SandboxError SourceError StepError Throttled Transient Unavailable UnknownRunError UsageError WorkflowError",
+    "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError"
+    " InternalError JournalError OwnedError Permanent SandboxError SourceError StepError Throttled Transient"
+    " Unavailable UnknownRunError UsageError WorkflowError",
     "core.job": "Job",
     "core.problem": "Problem",
     "core.result": "Failure Kind Result Status StopReason",
@@ -21,8 +23,8 @@ _HOMES = {
     "core.version": "__version__",
     "datasets.sink": "Sink sink",
     "datasets.source": "source",
-    "engine.monitor.events": "Alert AlertRaised AttemptStarted ConcurrencyChanged Event HealthChanged JobFinished RetryScheduled"
-    " RunFinished RunStarted RunStopped SourceEnded StartsHeld StartsReleased",
+    "engine.monitor.events": "Alert AlertRaised AttemptStarted ConcurrencyChanged Event HealthChanged JobFinished"
+    " RetryScheduled RunFinished RunStarted RunStopped SourceEnded StartsHeld StartsReleased",
     "engine.executor": "BatchExecutor Run",
     "engine.jobs.context": "idempotency_key",
     "engine.scheduling.health": "HealthState",

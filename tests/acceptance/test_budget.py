@@ -66,23 +66,24 @@ def test_the_run_pauses_when_nothing_more_may_start_and_goes_on_with_more(server
     code, out, err = run(tmp_path, *batch, "--budget", "3", "--concurrency", "4")
     assert code == 4, err
     assert "the budget is used up: $" in out + err
+    assert "and the next call may cost $" in out + err
     assert "graphmill resume r --budget MORE" in out + err
     assert 0 < server.answer.requests < 30
     cost, lost = spent(tmp_path)
     assert (round(cost * 1e9), lost) == (server.answer.billed_nano, 0)
     assert cost <= 3 < cost + 1.3  # the next call might have cost more than is left
     assert json.loads(run(tmp_path, "status", "r", "--json")[1])["state"] == "paused"
-    assert run(tmp_path, "resume", "r")[0] == 4
+    assert run(tmp_path, "resume", "r")[0] == run(tmp_path, *batch)[0] == 4
     assert run(tmp_path, "resume", "r", "--budget", "100")[0] == 0
     assert server.answer.requests == 30
     assert round(spent(tmp_path)[0] * 1e9) == server.answer.billed_nano
 
 
-@pytest.mark.parametrize("protected", [True, False])
-def test_calls_in_functions_in_batches_and_asked_again_keep_to_it_too(server, tmp_path, protected):
-    if protected:
+@pytest.mark.parametrize("is_function", [True, False])
+def test_calls_in_functions_in_batches_and_asked_again_keep_to_it_too(server, tmp_path, is_function):
+    served = server.answer
+    if is_function:
         answers = iter(["no", "no", "{}"] * 100)
-        served = server.answer
 
         async def ask(item):
             return (await gm.complete("own/m", str(item["n"]), max_tokens=MOST, schema={"type": "object"})).data
@@ -97,12 +98,9 @@ def test_calls_in_functions_in_batches_and_asked_again_keep_to_it_too(server, tm
         server.answer = lambda _: play
         graph = ask
     else:
-        served = server.answer
         inner = {**NODE, "batch": {"times": 4, "as": "k", "parallel": True}}
-        graph = gm.load_data({"inputs": {"n": {}}, "nodes": [inner]}) if hasattr(gm, "load_data") else None
-        if graph is None:
-            (tmp_path / "b.yaml").write_text(json.dumps({"inputs": {"n": {}}, "nodes": [inner]}))
-            graph = gm.load("b.yaml")
+        (tmp_path / "b.yaml").write_text(json.dumps({"inputs": {"n": {}}, "nodes": [inner]}))
+        graph = gm.load("b.yaml")
     report = gm.batch(graph, [{"n": 1}, {"n": 2}, {"n": 3}, {"n": 4}], policy=gm.Policy(concurrency=8, budget_usd=2))
     assert report.stopped == "budget"
     total = sum(usage.cost_nano for usage in report.statistics.usage.values())
@@ -137,25 +135,39 @@ def test_a_call_that_turns_out_to_have_no_bound_fails_its_item(server):
 KILLED = """
 import sys
 import graphmill as gm
-gm.batch(gm.load("w.yaml"), gm.source("items.jsonl"), run_id="r", policy=gm.Policy(concurrency=4, budget_usd=float(sys.argv[1])))
+rules = gm.Policy(concurrency=4, budget_usd=float(sys.argv[1]), retry=gm.Retry(wait_s=0.01))
+gm.batch(gm.load("w.yaml"), gm.source("items.jsonl"), run_id="r", samples=2, policy=rules)
 """
+LOOPED = {"inputs": {"n": {}}, "nodes": [{**NODE, "loop": {"max": 2, "until": {"never": "${round.logprobs}"}}}]}
 
 
 def test_calls_in_flight_at_two_kills_count_as_what_was_reserved(server, tmp_path):
+    """With rounds, samples, refusals and failures, which cost nothing."""
+    ledger = server.answer
+
+    def answer(asked):
+        if len(server.asked) % 7 == 0:
+            return reply({"error": {"message": "no"}}, 500)
+        if len(server.asked) % 11 == 0:
+            return reply({"error": {"message": "slow down"}}, 429, headers={"Retry-After": "0.01"})
+        return ledger(asked)
+
+    server.answer = answer
+    (tmp_path / "w.yaml").write_text(json.dumps(LOOPED))
+    write_items(tmp_path, [{"n": number} for number in range(15)])
+    ledger.takes_s = 0.05
     for budget in ("20", "30"):
-        server.answer.takes_s = 0.05
-        before = server.answer.requests
-        process = subprocess.Popen([sys.executable, "-c", KILLED, budget], cwd=tmp_path, env=environment())
-        while server.answer.requests < before + 8:
-            assert process.poll() is None
-            time.sleep(0.005)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    server.answer.takes_s = 0.0
+        before = ledger.requests
+        with subprocess.Popen([sys.executable, "-c", KILLED, budget], cwd=tmp_path, env=environment()) as process:
+            while ledger.requests < before + 8:
+                assert process.poll() is None
+                time.sleep(0.005)
+            os.kill(process.pid, signal.SIGKILL)
+    ledger.takes_s = 0.0
     assert run(tmp_path, "resume", "r", "--budget", "100")[0] == 0
     cost, lost = spent(tmp_path)
     assert lost > 0
-    assert round((cost + lost) * 1e9) >= server.answer.billed_nano
+    assert round((cost + lost) * 1e9) >= ledger.billed_nano
     assert cost + lost <= 100
 
 

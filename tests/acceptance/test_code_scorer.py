@@ -76,6 +76,15 @@ def test_what_was_wrong_is_told_apart(program, outcome, said, scorer):
     assert said in found.explanation
 
 
+def test_a_prompt_in_words_is_no_part_of_the_program(scorer):
+    problem = {
+        "prompt": "Write double(x).",
+        "entry_point": "double",
+        "test": "def check(candidate):\n    assert candidate(2) == 4",
+    }
+    assert score(scorer, "def double(x): return 2 * x", problem).outcome == "correct"
+
+
 def test_a_name_that_the_program_lacks_is_a_wrong_answer(scorer):
     problem = {"metadata": {"tests": "from solution import Stack\nassert Stack().size == 0"}}
     assert score(scorer, "class Stack:\n    size = 0", problem).outcome == "correct"

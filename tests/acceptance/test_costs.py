@@ -53,6 +53,30 @@ def test_every_answer_is_priced_also_one_that_is_asked_for_again(server, tmp_pat
     assert sorted(costs) == [0.015, 0.03]
 
 
+ROLES = """
+nodes:
+  - {id: draft, type: llm, params: {role: writer, prompt: "${n}"}, loop: {max: 2, until: {never: "${round.logprobs}"}}}
+  - {id: many, type: llm, params: {role: judge, prompt: "${n}"}, batch: {times: 3, as: k}}
+"""
+
+
+def test_cost_is_told_by_role_and_node_too_after_a_resume_as_well(server, tmp_path):
+    settings(tmp_path, server, f"{PRICES}\nroles: {{writer: own/m, judge: own/m}}")
+    (tmp_path / "w.yaml").write_text(f"inputs: {{n: {{}}}}{ROLES}")
+    answers = [said("yes")] * 7 + [reply({"error": {"message": "no"}}, 400)] + [said("yes")] * 5
+    server.answer = lambda _: answers.pop(0)
+    assert run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r", "-c", "1")[0] == 3
+    assert run(tmp_path, "retry", "r")[0] == 0
+    code, out, _ = run(tmp_path, "status", "r", "--json")
+    usage = json.loads(out)["usage"]
+    assert (code, usage["requests"], usage["cost_usd"]) == (0, 11, 0.15)
+    assert {name: part["cost_usd"] for name, part in usage["roles"].items()} == {"judge": 0.09, "writer": 0.06}
+    assert {name: part["cost_usd"] for name, part in usage["nodes"].items()} == {"draft": 0.06, "many": 0.09}
+    text = run(tmp_path, "status", "r")[1]
+    assert "writer" in text
+    assert "$0.06" in text
+
+
 def test_an_unknown_price_is_said_before_the_run_and_counted(server, tmp_path):
     settings(tmp_path, server, "")
     usage, err = batch(tmp_path)
@@ -139,3 +163,28 @@ def test_a_budget_of_a_loop_needs_prices(server, tmp_path):
     (tmp_path / "w.yaml").write_text(LOOP % 0.04)
     code, out, _ = run(tmp_path, "run", "w.yaml", "n=1")
     assert (code, "stop: budget" in out, len(server.asked)) == (0, True, 3)
+
+
+EDITED = """
+inputs: {n: {}}
+nodes:
+  - {id: solve, type: llm, params: {model: own/m, prompt: "${n}"}}
+  - {id: judge, type: llm, params: {model: own/m, prompt: "JUDGE ${solve.response}"}}
+  - {id: sum, type: llm, params: {model: own/m, prompt: "${judge.response}"}}
+"""
+
+
+def test_a_resume_after_an_edit_says_first_what_is_done_again_and_what_that_costs(server, tmp_path):
+    settings(tmp_path, server)
+    (tmp_path / "w.yaml").write_text(EDITED)
+    assert run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r")[0] == 0
+    assert "calls reused" not in run(tmp_path, "resume", "r")[2]
+    (tmp_path / "w.yaml").write_text(EDITED.replace("JUDGE", "Judge"))
+    said_first = "2 solve calls reused, 2 judge calls again, 2 sum calls again, about $0.06"
+    code, _, err = run(tmp_path, "resume", "r")
+    assert (code, f"with --on-change invalidate: {said_first}" in err) == (2, True), err
+    server.answer = lambda _: said("another")
+    before = len(server.asked)
+    code, _, err = run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r", "--on-change", "invalidate")
+    assert (code, f"the workflow was edited: {said_first}" in err) == (0, True), err
+    assert len(server.asked) - before == 4

@@ -47,7 +47,8 @@ def test_a_verifier_that_is_down_pauses_the_run_and_fails_no_item(agents, tmp_pa
     code, out, err = run(tmp_path, *asking, argv=IMPATIENT)
     assert (code, "0/3 items succeeded" in out) == (5, True), out + err
     agents.verifier = lambda request: verification(passed=True)
-    assert "3/3 items succeeded" in answered(tmp_path, "resume", "down")
+    code, out, err = run(tmp_path, "resume", "down")
+    assert (code, "3/3 items succeeded" in out, err.count("  ✓ p")) == (0, True, 3)
     assert len(agents.of("solver")) == 3
 
 
@@ -152,10 +153,21 @@ def test_samples_have_trajectories_of_their_own_and_an_answer_that_did_not_fit_i
     assert len(set(steps)) == len(steps)
 
 
+def test_items_of_one_row_and_similar_ids_have_trajectories_of_their_own(agents, tmp_path):
+    items = write_items(tmp_path, [{"id": "p/1", "problem": "problem p1"}])
+    answered(tmp_path, "batch", NAME, "--source", items, "--run-id", "two")
+    write_items(tmp_path, [{"id": "p:1", "problem": "problem p1"}, {"id": "p/1", "problem": "problem p1"}])
+    answered(tmp_path, "resume", "two")
+    run(tmp_path, "export", "two", "debates", "--format", "trajectory")
+    found = trajectories(tmp_path / "debates")
+    assert sorted(records[0]["item"] for records in found.values()) == ["p/1", "p:1"]
+
+
 @pytest.mark.parametrize(
     ("folder", "options", "said"),
     [
         ("full", [], "'full' already exists"),
+        (".", [], "'.' already exists"),
         ("-", [], "name a folder"),
         ("missing/deep", [], "cannot write 'missing/deep'"),
         ("new", ["--no-record-prompts"], "did not record what was sent"),
@@ -186,6 +198,8 @@ def test_a_partial_item_is_completed_by_asking_only_the_agents_that_are_missing(
     setattr(agents, role, broken)
     items = write_items(tmp_path, [{"id": "p1", "problem": "problem p1"}])
     assert "1 partial" in answered(tmp_path, "batch", NAME, "--source", items, "--run-id", "half")
+    (line,) = (line for line in answered(tmp_path, "errors", "half").splitlines() if "graphmill show half p1" in line)
+    assert "this prompt is not accepted" in line
     agents.asked.clear()
     setattr(agents, role, well)
     assert "1/1 items succeeded" in answered(tmp_path, "retry", "half", "--partial")

@@ -6,6 +6,7 @@ import re
 import pytest
 
 import graphmill as gm
+from support.asked_model import answer
 
 ITEMS = [{"id": f"p{number}", "problem": f"What is {number}?", "ground_truth": str(number)} for number in range(3)]
 
@@ -78,3 +79,16 @@ def test_a_judge_needs_a_rubric_that_exists_and_a_model(answered, played):
     played.settings("")
     with pytest.raises(gm.UsageError, match="model"):
         gm.score("k7f2", "judge", journal=answered)
+
+
+def test_a_judge_after_a_batch_may_spend_what_the_batch_has_left_of_its_budget(store, played):
+    played.settings("models: {default: {model: scripted/play, max_tokens: 10}}")
+    played.by = lambda request: judged(1) if "judge" in str(request.messages[0]) else answer("42")
+
+    async def ask(item):
+        return {"answer": (await gm.complete("scripted/play", item["problem"], max_tokens=10)).text}
+
+    policy = gm.Policy(budget_usd=2.0, concurrency=1)
+    report = gm.batch(ask, ITEMS, run_id="k7f2", journal=store, policy=policy, scorers="judge")
+    assert report.passes[0].stopped == "budget"
+    assert report.passes[0].policy.budget_usd == 0.5

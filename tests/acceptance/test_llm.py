@@ -125,6 +125,7 @@ class TestNames:
         assert sorted(each.model for each in played.asked) == ["a", "b"]
         assert [result.status for result in results] == ["succeeded", "succeeded", "failed"]
         assert "unknown provider 'nobody'" in results[2].error.message
+        assert "define it under providers in graphmill.yaml" in results[2].error.message
 
     def test_a_role_without_a_model_is_told_before_anything_runs(self, played):
         with pytest.raises(

@@ -307,7 +307,9 @@ def test_answers_that_were_cut_or_took_too_long_are_asked_for_again_with_more_to
         assert place.command(*asking, "--max-tokens", "5")[0] == 3
         code, said = place.command("retry", "r", "--timeout", "0")
         assert (code, "error: --timeout" in said) == (2, True), said
-        code, said = place.command("retry", "r", "--max-tokens", "500", "--temperature", "0.5", "--timeout", "7")
+        code, said = place.command(
+            "retry", "r", "--resample", "--max-tokens", "500", "--temperature", "0.5", "--timeout", "7"
+        )
         assert code == 0, said
         (row,) = rows(tmp_path / "out.jsonl")
         assert row["status"] == "succeeded"

@@ -106,9 +106,12 @@ def test_a_field_that_no_item_has_is_told_before_anything_is_recorded(project, p
 @pytest.mark.parametrize(
     ("prompt", "remedy"),
     [
-        ("${First name}", "rename such a field, as in 'First name', in the items first"),
-        ('${item["First name"]}', "rename such a field, as in 'First name', in the items first"),
-        ("${First-name}", "names may only have letters, digits, _ and -: rename the field in the items first"),
+        ("${First name}", "give such a field another name, as in --map 'name=First name'"),
+        ('${item["First name"]}', "give such a field another name, as in --map 'name=First name'"),
+        (
+            "${First-name}",
+            "names may only have letters, digits, _ and -: give the field another name with --map NAME=COLUMN",
+        ),
     ],
 )
 def test_of_a_column_that_no_template_can_name_the_remedy_is_told(project, prompt, remedy):

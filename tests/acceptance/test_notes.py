@@ -9,7 +9,7 @@ import graphmill as gm
 from graphmill.core.json import item_key
 from graphmill.engine.jobs.program import Decision, Failed, Finished
 from graphmill.journal.records import WantedRow
-from graphmill.report.trace import trace_of
+from graphmill.report.item.trace import trace_of
 from support.driving import jobs_of, virtual
 from support.programs import Graph, Several, step
 from support.recording import KILLED, Program

@@ -150,3 +150,32 @@ nodes:
         "solver": {"model": "scripted/big", "params": {"seed": 7, "temperature": 0.5}},
         "strong": {"model": "scripted/big", "params": {"seed": 7}},
     }
+
+
+ASK = "nodes: [{id: ask, type: llm, params: {model: scripted/play, prompt: hello}}]"
+
+
+async def ask(_):
+    return (await gm.complete("scripted/play", "hello")).text
+
+
+@pytest.mark.parametrize(("work", "attempts"), [(ask, [1, 2, 3]), (ASK, [1, 2, 2, 3])])
+def test_attempts_are_numbered_and_stand_in_their_order_also_after_a_restart(played, work, attempts):
+    runs = []
+
+    def fail_twice(request):
+        if request.origin.attempt == 3:
+            return answer("x")
+        if request.origin.attempt == 2:
+            runs[0].drain()  # the node's next attempt is left to the next process, whose clock starts anew
+        return gm.Transient("failed")
+
+    played.by = fail_twice
+    policy = gm.Policy(retry=gm.Retry(attempts=3, wait_s=0.05, jitter=False))
+    for _ in range(2):
+        graph = played.graph(work) if work is ASK else work
+        report = gm.batch(graph, [{"id": "one"}], run_id="f", policy=policy, on_start=runs.append)
+    assert report.summary() == "1/1 items succeeded"
+    (trace,) = gm.open_run("f").traces()
+    assert [step.attempt for step in trace.steps] == attempts
+    assert [step.error is None for step in trace.steps] == [False] * (len(attempts) - 1) + [True]

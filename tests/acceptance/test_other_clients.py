@@ -149,6 +149,7 @@ def test_what_never_worked_stops_the_run_within_three_seconds_and_what_did_is_pr
     results, run = virtual(jobs_of(call, range(100)))
     assert (run.stopped, run.statistics().elapsed_s < 3) == ("outage", True)
     assert {result.status for result in results} == {gm.Status.PENDING}
+    assert "Policy(classify=…)" in run.stopped_because
     works_until = 5
     assert virtual(jobs_of(call, range(100)))[1].statistics().elapsed_s > 60
     works_until = 0

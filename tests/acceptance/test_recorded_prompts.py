@@ -190,5 +190,7 @@ def test_a_row_names_its_usage_once(place):
     (result,) = place.run().results()
     ((more, spent),) = place.stored("SELECT more, spent FROM results")
     assert "usage" not in json.loads(more)
-    assert json.loads(spent) == {"own/m": {"requests": 1, "input_tokens": 5, "output_tokens": 2, "unpriced": 1}}
+    assert json.loads(spent) == {
+        "own/m\tguide\task": {"requests": 1, "input_tokens": 5, "output_tokens": 2, "unpriced": 1}
+    }
     assert (result.usage["input_tokens"], result.usage["unpriced"], result.cost_usd) == (5, 1, None)

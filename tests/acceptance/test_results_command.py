@@ -2,8 +2,10 @@
 
 import json
 
+import msgspec
 import pytest
 
+from graphmill.core.usage import Usage
 from graphmill.journal.records import OrphansRow, RunState
 from graphmill.journal.store import open_store
 from support.command import answered, run, write_items
@@ -41,6 +43,12 @@ def test_results_are_a_table_with_row_numbers_a_page_at_a_time(tmp_path, reviews
     assert lines[2].endswith("the model refused")
     assert "--offset 10" in lines[3]
     assert answered(tmp_path, "results", "k7f2", "--offset", 30) == "no results after the first 30\n"
+
+
+def test_requests_without_a_price_make_no_column_of_costs(tmp_path, store):
+    row = msgspec.structs.replace(succeeded("a", 0), spent={"own/small": Usage(requests=1, unpriced=1)})
+    record(store, "own", [row])
+    assert answered(tmp_path, "results", "own").splitlines()[0].split() == ["#", "id", "status", "input", "output"]
 
 
 def test_results_are_selected_by_status_and_by_fields_of_output_input_and_row(tmp_path, reviews):

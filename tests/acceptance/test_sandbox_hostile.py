@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import sys
-import threading
 
 import psutil
 import pytest
@@ -47,7 +46,7 @@ def score(scorer, program):
 
 
 def processes_in_sandboxes():
-    """The processes inside all sandboxes of this process: the first, the supervisor, and what a program left."""
+    """What runs below each sandbox's outermost process: for root a second bubblewrap, the supervisor, and what a program left."""
     return {
         child.pid: child.children(recursive=True)
         for child in psutil.Process().children()
@@ -66,6 +65,4 @@ def test_a_hostile_program_never_passes_gets_out_or_outlives_its_end(name, score
     with pytest.raises(BlockingIOError):
         listener.accept()
     assert score(scorer, RIGHT).outcome == "correct"
-    idle = len(next(iter(processes_in_sandboxes().values())))
-    assert idle <= 4, processes_in_sandboxes()
-    assert threading.active_count() < 20
+    assert all(len(inside) <= 2 for inside in processes_in_sandboxes().values())

@@ -123,6 +123,15 @@ def test_answers_and_targets_are_found_in_the_fields_that_are_named(store):
     assert "--answer" in report.passes[0].errors[0].error.message
 
 
+def test_an_item_that_is_text_has_no_target_and_a_run_without_results_no_figure(store):
+    gm.batch(lambda item: "x", ["x"], run_id="k7f2", journal=store)
+    report = gm.score("k7f2", "exact", journal=store)
+    assert report.scores[0].left_out == {"scorer_failed": 1}
+    assert "--target" in report.passes[0].errors[0].error.message
+    gm.batch(solve, [], run_id="empty", journal=store)
+    assert gm.score("empty", "exact", journal=store).score_lines() == ["exact: nothing scored"]
+
+
 def test_a_failed_item_is_no_wrong_answer_and_makes_the_figure_incomplete(store):
     def fail(item):
         if item["id"] == "p1":
@@ -258,6 +267,8 @@ def test_results_exports_and_readers_join_the_scores(project):
     assert (row["id"], row["scores"]["numeric"]["value"], row["scores"]["exact"]["outcome"]) == ("p5", 0.0, "wrong")
     table = answered(project, "export", "k7f2", "-", "--format", "csv").splitlines()
     assert "scores.numeric.value" in table[0]
+    chosen = answered(project, "export", "k7f2", "-", "--format", "csv", "--columns", "id,numeric.value").splitlines()
+    assert [chosen[0], chosen[6]] == ["id,numeric.value", "p5,0.0"]
     results = list(gm.open_run("k7f2", project / ".graphmill" / "runs.db").results(offset=5, limit=1))
     assert results[0].metadata["scores"]["numeric"]["value"] == 0.0
 

@@ -119,7 +119,7 @@ def test_a_transient_step_is_retried_by_the_policy_and_its_job_is_not_retried_fo
     result = only(gm.batch(work, [1], policy=PROMPT, **recorded))
     assert calls == ["work", "flaky", "flaky", "flaky"]
     assert (result.error.kind, result.attempts) == ("transient", 1)
-    assert "step flaky#1: never" in result.error.message
+    assert "step flaky#1, tried 3 times: never" in result.error.message
 
 
 def test_a_job_may_go_on_after_a_step_has_failed_and_it_fails_again_without_being_run(recorded):

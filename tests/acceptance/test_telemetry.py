@@ -48,14 +48,16 @@ def test_names_are_those_of_the_conventions(watcher):
 
 def test_a_call_is_a_span_with_what_was_asked_and_what_came_back(watcher, played):
     used = Usage(
-        requests=1, input_tokens=20, output_tokens=8, cached_tokens=5, cache_written_tokens=4, reasoning_tokens=3
-    )
+        requests=1, input_tokens=20, output_tokens=8, cached_tokens=5, cache_written_tokens=4, reasoning_tokens=3,
+        reported=1, cost_nano=1_500_000,
+    )  # fmt: skip
     played.answers = [ModelResponse(text="fine", usage=used, model="played-1", id="c-1")]
     params = {"prompt": "tea?", "temperature": 0.5, "top_p": 0.9, "max_tokens": 30, "seed": 7, "stop": ["END"]}
     played.output(params)
     span = watcher.one(CHAT)
     assert (span.kind, span.status.status_code) == (SpanKind.CLIENT, StatusCode.UNSET)
     assert dict(span.attributes) == {
+        "graphmill.cost_usd": 0.0015,
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "scripted",
         "gen_ai.request.model": "play",

@@ -79,8 +79,8 @@ def test_results_are_counted_since_a_time(store, clock):
     ledger.release()
 
 
-@pytest.mark.parametrize("bad", ["", "-a", ".a", "a b", "a/b", "é", "a\n", "a" * 65])
-def test_an_id_that_would_need_quoting_is_refused(store, bad):
+@pytest.mark.parametrize("bad", ["", "-a", ".a", "a b", "a/b", "é", "a\n", "a" * 65, "a+exact"])
+def test_an_id_that_would_need_quoting_or_is_that_of_a_scoring_pass_is_refused(store, bad):
     with pytest.raises(UsageError, match="a run id must have"):
         store.create(bad, {})
 
@@ -244,8 +244,11 @@ def test_a_query_chooses_by_status_kind_and_number(store):
     assert ids(limit=2) == ["d", "c"]
     assert ids(statuses=frozenset({Status.FAILED}), limit=1) == ["d"]
     assert ids(limit=0) == []
+    assert ids(from_position=2) == ["b", "a"]
     ledger.append([result("d", 0, generation=2)])
     assert ids(statuses=frozenset({Status.FAILED})) == ["b"]
+    assert ids(from_generation=2) == ["d"]
+    assert ids(from_generation=2, from_position=1) == []
     assert set(store.archive.counts(ledger.run)) == {
         ResultCount(Status.SUCCEEDED, None, 1, 1),
         ResultCount(Status.SUCCEEDED, None, 2, 1),

@@ -352,7 +352,8 @@ def _stop(rule, store, rounds, most):
     """Say why a loop ends after this round; None if it goes on."""
     now = {**store, "round": rounds[-1]}
     for reason, reference in rule.get("until", {}).items():
-        if resolve(reference, now):
+        value = resolve(reference, now)
+        if value and not (isinstance(value, str) and value.strip().lower() == "false"):
             return reason
     for reason, reference in rule.get("repeats", {}).items():
         text = as_text(resolve(reference, now))

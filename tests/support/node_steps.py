@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 import graphmill as gm
-from graphmill.graph.node_params import param_problems, read_params
+from graphmill.graph.node_params import param_problems
 from graphmill.graph.node_type import Context, Output, ParamError, Site
 from graphmill.graph.registry import find_node_type
+from graphmill.graph.run.step import read_params
 
 SITE = Site(id="n")
 ONCE = gm.Policy(retry=gm.Retry(attempts=1))

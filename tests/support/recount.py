@@ -19,7 +19,7 @@ def recounted(path, run_id):
         for table in ("results", "steps", "attempts"):
             for (body,) in database.execute(_COUNTED.format(table), (run_id,)):
                 for model, usage in json.loads(body).items():
-                    found.setdefault(model, Counter()).update(usage)
+                    found.setdefault(model.split("\t")[0], Counter()).update(usage)
     return {model: dict(counts) for model, counts in found.items()}
 
 

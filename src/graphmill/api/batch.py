@@ -25,9 +25,17 @@ from graphmill.api.items import (
 )
 from graphmill.api.progress import OnProgress, showing_progress
 from graphmill.api.reader import ResultReader
-from graphmill.api.recording import JournalRef, Recording, cache_for_run, open_briefly, plan_recording
+from graphmill.api.recording import (
+    JournalRef,
+    Recording,
+    cache_for_run,
+    find_run,
+    open_briefly,
+    plan_recording,
+    with_budget_of,
+)
 from graphmill.api.rehearsal import Rehearse, collecting_notes, rehearsing
-from graphmill.api.score_plan import PassPlan, plan_pass
+from graphmill.api.score_plan import PassPlan, plan_pass, policy_of_pass
 from graphmill.core.errors import UsageError
 from graphmill.core.foreign import AdaptedGraph, ForeignGraph, adapt_graph
 from graphmill.core.job import Effect, Job, sample_id
@@ -48,9 +56,11 @@ from graphmill.graph.models.costs import unbounded_calls, unpriced_budgets
 from graphmill.graph.models.nodes import require_models
 from graphmill.graph.workflow import load
 from graphmill.journal.journal import Journal
+from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange
 from graphmill.report.report import Report
 from graphmill.report.scores import figures_of_run
+from graphmill.scoring.score_pass import ScoringPass
 from graphmill.scoring.scorer import Scorer, find_scorers
 
 GraphLike = Callable[[Any], Any] | ForeignGraph | str | Path
@@ -84,34 +94,34 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     """Run a graph over items and report how it went.
 
     ``graph`` is a function of one item, async or plain, a loaded workflow or its path, or a compiled LangGraph graph.
-    ``items`` is any iterable or async iterable, read lazily; pass ``total`` if it has no length. An item's id is its field
-    ``id_field``, else its own ``id``, else its position. ``concurrency`` (default: 10, or the workflow's largest
+    ``items`` is any iterable or async iterable, read lazily; pass ``total`` if it has no length. An item's id is its
+    field ``id_field``, else its own ``id``, else its position. ``concurrency`` (default: 10, or the workflow's largest
     ``max_concurrent`` if that is more) and ``isolation`` (None or "process") override the policy's.
 
-    With ``samples`` each item runs that many times, as jobs ``id``, ``id#2``, ``id#3``; models are called each time, with
-    the next seed if there is one. ``sinks`` receive every result while the batch runs; with ``keep_results=False`` the
-    report holds none, and memory does not grow with the number of items.
+    With ``samples`` each item runs that many times, as jobs ``id``, ``id#2``, ``id#3``; models are called each time,
+    with the next seed if there is one. ``sinks`` receive every result while the batch runs; with ``keep_results=False``
+    the report holds none, and memory does not grow with the number of items.
 
-    With a ``run_id`` or a ``journal`` (a path, or gm.open_journal) the batch is recorded. If that run exists already, it is
-    resumed; an item without an id is then known by its content. ``on_change`` says what to do if the graph or an item
-    changed: "refuse", "invalidate" (redo what it affects) or "keep" the old results. ``answers`` are answers to questions
-    (gm.ask) by item id. A changed ``version`` counts as a changed function; ``notes`` are stored in the manifest. With
-    ``effect="unsafe"`` an item never runs twice: if a crash leaves its outcome unknown, it fails as ambiguous. With
-    ``record_prompts=False`` the run does not record what is sent to models and what they answer.
+    With a ``run_id`` or a ``journal`` (a path, or gm.open_journal) the batch is recorded. If that run exists already,
+    it is resumed; an item without an id is then known by its content. ``on_change`` says what to do if the graph or an
+    item changed: "refuse", "invalidate" (redo what it affects) or "keep" the old results. ``answers`` are answers to
+    questions (gm.ask) by item id. A changed ``version`` counts as a changed function; ``notes`` are stored in the
+    manifest. With ``effect="unsafe"`` an item never runs twice: if a crash leaves its outcome unknown, it fails as
+    ambiguous. With ``record_prompts=False`` the run does not record what is sent to models and what they answer.
 
     With ``rehearse`` no model is called: True answers from each call's schema, or repeats its prompt; a file of rules,
     ``module:function``, or a function of a ModelRequest answers otherwise.
 
-    ``scorers`` score a recorded batch when it has ended: names such as "math", "module:function", functions; see gm.score.
-    The report has their figures in ``scores``.
+    ``scorers`` score a recorded batch when it has ended: names such as "math", "module:function", functions; see
+    gm.score. The report has their figures in ``scores``.
 
-    ``on_start(run)`` receives the live run, ``on_result(job, result)`` every result, ``on_progress(progress)`` the newest
-    figures twice a second, ``on_alert(alert)`` what the policy's alerts find, each of ``observers`` every event. With
-    ``progress`` None a bar is shown on a terminal and in a notebook, unless there is an ``on_progress``.
+    ``on_start(run)`` receives the live run, ``on_result(job, result)`` every result, ``on_progress(progress)`` the
+    newest figures twice a second, ``on_alert(alert)`` what the policy's alerts find, each of ``observers`` every event.
+    With ``progress`` None a bar is shown on a terminal and in a notebook, unless there is an ``on_progress``.
 
     A failing item is a result, never an exception. A failing source raises SourceError after all items before it are
-    finished, a failing sink ExportError, a failing journal JournalError; the exception's ``report`` has everything up to
-    there. A batch that is cancelled, for example by Ctrl-C, still commits its sinks.
+    finished, a failing sink ExportError, a failing journal JournalError; the exception's ``report`` has everything up
+    to there. A batch that is cancelled, for example by Ctrl-C, still commits its sinks.
     """
     require_known(abatch, hooks)
     if isinstance(items, Source):
@@ -121,6 +131,8 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     function = function_of(graph)
     require_fields(function, items)
     policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
+    if run_id is not None and (before := await asyncio.to_thread(find_run, journal, run_id)) is not None:
+        policy = with_budget_of(before, policy)
     judges = find_scorers(scorers)
     for judge in judges:
         _ = (
@@ -162,7 +174,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
         )
         report = replace(report, samples=samples, notes=(*report.notes, *bad_rows_notes(given)))
         place = None if recording is None else recording.place
-        return await score_after(report, judges, place, **hooks)
+        return await score_after(report, judges, place, budget_usd=policy.budget_usd, **hooks)
 
 
 batch = blocking(abatch)
@@ -175,29 +187,39 @@ def scorers_note(scorers: Sequence[Scorer]) -> dict[str, Any]:
 
 
 async def score_after(
-    report: Report, scorers: Sequence[Scorer], journal: JournalRef | None, **hooks: Unpack[BatchHooks]
+    report: Report,
+    scorers: Sequence[Scorer],
+    journal: JournalRef | None,
+    *,
+    budget_usd: float | None,
+    **hooks: Unpack[BatchHooks],
 ) -> Report:
-    """Score a batch that has ended; one that was stopped early is scored once it is resumed.
+    """Score a batch that has ended, with what is left of its budget; one that was stopped is scored when resumed.
 
     ``on_result`` is for the batch alone; ``on_start`` receives each scoring pass too, so that it can be stopped.
     """
     if not scorers or report.run_id is None or report.stopped is not None:
         return report
     with open_briefly(journal) as opened:
-        plans = [plan_pass(opened, opened.archive.find(report.run_id), scorer) for scorer in scorers]
-        return await score_run(opened, report, plans, **hooks | {"on_result": None})
+        run = opened.archive.find(report.run_id)
+        plans = (
+            plan_pass(opened, run, scorer, policy=policy_of_pass(opened.archive, run, scorer, budget_usd))
+            for scorer in scorers  # one after the other: each has what those before it have left
+        )
+        return await score_run(opened, run, report, plans, **hooks | {"on_result": None})
 
 
 async def score_run(
     journal: Journal,
+    run: RunRecord,
     report: Report,
-    plans: Sequence[PassPlan],
+    plans: Iterable[PassPlan],
     *,
     by: Sequence[str] = (),
     cluster: str | None = None,
     **hooks: Unpack[BatchHooks],
 ) -> Report:
-    """Execute scoring passes over a run, one after the other; return the run's report with their reports and figures."""
+    """Execute scoring passes over a run, one after the other; return its report with theirs and the figures."""
     passes = []
     for plan in plans:
         try:
@@ -209,7 +231,7 @@ async def score_run(
             await plan.graph.scorer.close()
         if passes[-1].stopped is not None:
             break
-    figures = await asyncio.to_thread(figures_of_run, journal.archive, plans[0].run, by=by, cluster=cluster)
+    figures = await asyncio.to_thread(figures_of_run, journal.archive, run, by=by, cluster=cluster)
     return replace(report, passes=tuple(passes), scores=tuple(figures))
 
 
@@ -236,7 +258,7 @@ async def execute(
     if isinstance(function, Graph):
         require_models(function)
         _require_costs(function, policy)
-    elif policy.budget_usd is not None:
+    elif policy.budget_usd is not None and not isinstance(function, ScoringPass):
         log.warning(_UNBOUNDED_NOTE)
     with showing_progress(hooks.get("progress"), hooks.get("on_progress")) as on_progress:
         executor = _executor(policy, hooks, on_progress)

@@ -57,8 +57,8 @@ def complete(  # noqa: PLR0913  one parameter per choice
     """Call a model. Inside a job this is a durable step: once answered, it is not called again, even after ``kill -9``.
 
     In an async function write ``await gm.complete("openai/gpt-5-mini", prompt)``, in a plain one leave ``await`` out.
-    ``model`` is ``provider/model`` or a name from graphmill.yaml; ``role`` is a role from there instead; with neither, it
-    is the model named default. ``prompt`` is text, or messages ``{role, content}``.
+    ``model`` is ``provider/model`` or a name from graphmill.yaml; ``role`` is a role from there instead; with neither,
+    it is the model named default. ``prompt`` is text, or messages ``{role, content}``.
 
     Returns a Completion. With a ``schema`` (a JSON Schema or a pydantic model) it returns the data or the instance
     instead, unless the model asks for tools. Cached answers are used with ``cache=True`` and, unless it is False, at

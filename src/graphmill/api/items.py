@@ -114,7 +114,7 @@ def _missing_field(name: str, fields: list[str], found_in: str) -> UsageError:
     if similar := suggestion(name, filter(is_name, fields)):
         hint = ""
     elif similar := suggestion(name, fields):
-        hint = "; names may only have letters, digits, _ and -: rename the field in the items first"
+        hint = "; names may only have letters, digits, _ and -: give the field another name with --map NAME=COLUMN"
     return UsageError(f"{found_in} has a field {name!r}{similar}; fields: {there}{hint}")
 
 
@@ -125,7 +125,10 @@ def job_among_items() -> UsageError:
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """The only item of a run of one job. Its id never changes, so different inputs are a change of this item, not a new one."""
+    """The only item of a run of one job.
+
+    Its id never changes, so a different input is a change of this item, not a new item.
+    """
 
     item: Any
 

@@ -113,7 +113,7 @@ class ResultReader:
         await self._in_thread(partial(self._commit_all, complete=complete))
 
     async def _in_thread(self, work: Callable[[], None]) -> None:
-        """Run sink work in a thread. After a cancellation, wait for the work that already runs; never start it twice."""
+        """Run sink work in a thread. When cancelled, wait for work that already runs; never start it twice."""
         if not self._sinks:
             return
         if self._writing is None:

@@ -17,7 +17,7 @@ import msgspec
 from graphmill.api.items import Single, id_rule, job_among_items, repeat_samples
 from graphmill.api.model_changes import ModelChange, describe_model_changes
 from graphmill.api.rehearsal import rehearsal_note, require_same
-from graphmill.core.errors import GraphmillError, UsageError
+from graphmill.core.errors import GraphmillError, UnknownRunError, UsageError
 from graphmill.core.foreign import AdaptedGraph
 from graphmill.core.job import Effect, Job, sample_id
 from graphmill.core.json import to_json
@@ -113,6 +113,23 @@ def open_briefly(place: JournalRef | None) -> Iterator[Journal]:
         yield journal
 
 
+def with_budget_of(run: RunRecord, policy: Policy) -> Policy:
+    """Give a policy its run's budget, unless it has its own: a budget holds across resumes."""
+    budget_usd = run.policy.get("budget_usd")
+    if policy.budget_usd is not None or not isinstance(budget_usd, int | float):
+        return policy
+    return replace(policy, budget_usd=budget_usd)
+
+
+def find_run(journal: JournalRef | None, run_id: str) -> RunRecord | None:
+    """Return the run of this whole id, if it exists; blocks."""
+    try:
+        with open_briefly(journal) as found:
+            return found.find(run_id)
+    except UnknownRunError:  # there is no journal yet
+        return None
+
+
 def plan_recording(  # noqa: PLR0913
     journal: JournalRef | None,
     *,
@@ -132,7 +149,7 @@ def plan_recording(  # noqa: PLR0913
     record_prompts: bool | None = None,
     other: ModelChange | None = None,
 ) -> Recording:
-    """Plan a batch as a new run, or resume the run of that id; ``is_elsewhere`` allows its items to come from another file.
+    """Plan a batch as a new run, or resume that run; with ``is_elsewhere`` its items may come from another file.
 
     ``total`` counts items, not samples; ``other`` are changed models. With ``record_prompts=None`` a resumed run keeps
     what it was started with.
@@ -281,6 +298,7 @@ def graph_note(graph: Callable[[Any], Any]) -> dict[str, Any]:
             "kind": "workflow",
             "name": graph.name,
             "path": graph.path,
+            "outputs": list(graph.outputs or ()),
             "given": dict(graph.given),
             **_chosen(graph),
         }

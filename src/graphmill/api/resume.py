@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from graphmill.api.batch import BatchHooks, GraphLike, execute, function_of, policy_for, require_known, score_after
 from graphmill.api.items import Single, bad_rows_notes, prepare_items, require_fields, require_id
 from graphmill.api.model_changes import ModelChange, ModelParams, change_models
-from graphmill.api.recording import JournalRef, open_briefly, plan_recording, plan_retry
+from graphmill.api.recording import JournalRef, open_briefly, plan_recording, plan_retry, with_budget_of
 from graphmill.api.rehearsal import rehearsing_as
 from graphmill.api.score import score_again
 from graphmill.api.score_plan import graph_of_pass
@@ -51,8 +51,8 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
 ) -> Report:
     """Resume a run: run what has no result yet, and report on the whole run.
 
-    Graph, items and policy are loaded again as the run's manifest names them; a lambda or a generator cannot be, and must
-    be passed. ``run_id`` may be the unambiguous beginning of an id, or the run's record in an open ``journal``.
+    Graph, items and policy are loaded again as the run's manifest names them; a lambda or a generator cannot be, and
+    must be passed. ``run_id`` may be the unambiguous beginning of an id, or the run's record in an open ``journal``.
 
     ``answers`` are answers to questions by item id; an item with several open questions takes a mapping by their paths.
     They are stored before the first job starts. Items without an answer keep waiting.
@@ -66,9 +66,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
     if run.is_pass:
         return await score_again(run, graph=graph, journal=journal, policy=policy, concurrency=concurrency, **hooks)
     options = run.options
-    series = items
-    if items is None:
-        series = source_of(run)
+    series = source_of(run) if items is None else items
     if isinstance(series, Source):
         await asyncio.to_thread(prepare_items, series, run_id=None, journal=None)
     with rehearsing_as(run):
@@ -81,12 +79,8 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
         if items is not None:  # maybe another file, all of whose items would fail
             require_id(items, options.get("id_field"))
             require_fields(function, items)
-        rules = policy_for(
-            function,
-            policy or policy_from(run.policy),
-            concurrency=concurrency,
-            isolation=isolation,
-        )
+        given = with_budget_of(run, policy or policy_from(run.policy))
+        rules = policy_for(function, given, concurrency=concurrency, isolation=isolation)
         recording = plan_recording(
             journal,
             graph=function,
@@ -104,12 +98,12 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
             effect=options.get("effect", "repeatable"),
             version=options.get("version"),
             is_elsewhere=True,
-            samples=options.get("samples", 1),
+            samples=run.samples,
         )
         scorers = scorers_of(run)
         report = await execute(function, series, rules, recording, **hooks)
         report = replace(report, notes=(*report.notes, *bad_rows_notes(series)))
-        return await score_after(report, scorers, journal, **hooks)
+        return await score_after(report, scorers, journal, budget_usd=rules.budget_usd, **hooks)
 
 
 async def aretry(  # noqa: PLR0913
@@ -136,16 +130,18 @@ async def aretry(  # noqa: PLR0913
     A refusal, or an answer that was cut or did not fit, is an answer too: only with ``resample`` the model is asked for
     another. Such items are marked as ``resampled``.
 
-    With ``partial`` the partial ones run again, and failed ones only if ``kinds`` names them. Of a partial item the steps
-    that failed run again or, if none did, all of it does.
+    With ``partial`` the partial ones run again, and failed ones only if ``kinds`` names them. Of a partial item the
+    steps that failed run again or, if none did, all of it does.
 
-    They get their recorded inputs, and attempts count from 1 again. ``models``, ``temperature`` and ``max_tokens`` are as
-    for ``resume``, and so are ``notes``. If something else in the graph changed, pass ``on_change="keep"``: results that succeeded stay.
+    They get their recorded inputs, and attempts count from 1 again. ``models``, ``temperature`` and ``max_tokens`` are
+    as for ``resume``, and so are ``notes``. If something else in the graph changed, pass ``on_change="keep"``: results
+    that succeeded stay.
     """
     require_known(aretry, hooks)
     if on_change not in (None, "refuse", "keep"):
         raise UsageError(
-            f"on_change must be 'refuse' or 'keep' for retry, got {on_change!r:.80}; to redo results, resume with 'invalidate'"
+            f"on_change must be 'refuse' or 'keep' for retry, got {on_change!r:.80}; to redo results, resume with "
+            "'invalidate'"
         )
     run = _found(journal, run_id)
     options = run.options
@@ -159,18 +155,19 @@ async def aretry(  # noqa: PLR0913
         other = _model_change(run, function, models, on_change, temperature=temperature, max_tokens=max_tokens)
         if other is not None:
             function, on_change, words = other.graph, other.on_change, other.words
-        rules = policy_for(
-            function,
-            policy or policy_from(run.policy),
-            concurrency=concurrency,
-            isolation=isolation,
-        )
+        given = with_budget_of(run, policy or policy_from(run.policy))
+        rules = policy_for(function, given, concurrency=concurrency, isolation=isolation)
         recording = plan_retry(
             journal,
             graph=function,
             policy=rules,
             run_id=run.id,
-            selection=Selection(items=_names(items), kinds=_kinds(kinds), partial=partial, resample=resample),
+            selection=Selection(
+                items=None if items is None else frozenset(items),
+                kinds=_kinds(kinds),
+                partial=partial,
+                resample=resample,
+            ),
             on_change=on_change or "refuse",
             words=words,
             effect=options.get("effect", "repeatable"),
@@ -181,7 +178,7 @@ async def aretry(  # noqa: PLR0913
         report = await execute(function, [], rules, recording, **hooks)
         if run.is_pass:
             return await score_again(run, graph=graph, journal=journal, policy=policy, concurrency=concurrency, **hooks)
-        return await score_after(report, scorers, journal, **hooks)
+        return await score_after(report, scorers, journal, budget_usd=rules.budget_usd, **hooks)
 
 
 resume = blocking(aresume)
@@ -194,7 +191,7 @@ def scorers_of(run: RunRecord) -> tuple[Scorer, ...]:
 
 
 def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
-    """Load a run's graph again; ``by`` is the call to suggest if only the program that has the function can continue."""
+    """Load a run's graph again; ``by`` is the call to suggest if only its program can continue the run."""
     if run.is_pass:
         return graph_of_pass(run)
     note = run.graph
@@ -210,8 +207,9 @@ def graph_of(run: RunRecord, by: str = "") -> Callable[[Any], Any]:
             raise UsageError(f"the {note.get('kind', 'function')} of run {run.id} cannot be loaded: {error}") from error
     by = by or f"gm.batch(function, items, run_id={run.id!r})"
     raise UsageError(
-        f"the function {note.get('name') or 'of jobs'} of run {run.id} was defined in the main program or inside another function, "
-        f"so it cannot be found by its name; move it to a module, or call {by} in the program that has it"
+        f"the function {note.get('name') or 'of jobs'} of run {run.id} was defined in the main program or inside "
+        f"another function, so it cannot be found by its name; move it to a module, or call {by} in the program that "
+        "has it"
     )
 
 
@@ -224,8 +222,8 @@ def source_of(run: RunRecord) -> Source | Single:
         raise _of_jobs(run)
     if (items := noted_source(note)) is None:
         raise UsageError(
-            f"cannot reread the items of run {run.id} (they came from stdin or Python); pass --source FILE (items=… in Python), or call "
-            f"gm.batch(function, items, run_id={run.id!r})"
+            f"cannot reread the items of run {run.id} (they came from stdin or Python); pass --source FILE (items=… in "
+            f"Python), or call gm.batch(function, items, run_id={run.id!r})"
         )
     return items
 
@@ -256,12 +254,6 @@ def _model_change(
     if isinstance(models, str):
         models = [models]
     return change_models(run, graph, models, on_change, **params)
-
-
-def _names(items: Iterable[str] | None) -> frozenset[str] | None:
-    if items is None:
-        return None
-    return frozenset(items)
 
 
 def _kinds(kinds: Iterable[str] | None) -> frozenset[Kind] | None:

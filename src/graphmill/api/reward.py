@@ -19,10 +19,10 @@ _MOST_AT_ONCE = 8  # calls of a scorer that says nothing about its concurrency
 
 
 class RewardFunction:
-    """Scores completions: ``reward(completions=[…], solution=[…])`` returns a float for each, None where the scorer failed.
+    """Scores completions: ``reward(completions=[…], solution=[…])`` returns a float each, None for a failure.
 
-    Completions are texts or lists of messages, of which the last of the assistant counts. Any other column of the dataset
-    may be given, as a list of the same length; what is no such list is ignored.
+    Completions are texts or lists of messages; of these the last assistant message counts. Any other column of the
+    dataset may be given, as a list of the same length; anything else is ignored.
     """
 
     def __init__(self, scorer: Scorer, remake: tuple[Any, ...], target: str | None) -> None:
@@ -114,8 +114,8 @@ def reward(scorer: str | Callable[..., Any], *, target: str | None = None, **opt
     """Return a scorer as a reward function for a trainer such as TRL's GRPOTrainer.
 
     ``scorer`` is a name such as "math" or "code", "module:function" or a function; ``options`` are the scorer's.
-    ``target`` names the column of right answers, by default solution, ground_truth, answer or target. A scorer that takes
-    the problem gets the column ``problem`` if it holds mappings, else all columns of the row.
+    ``target`` names the column of right answers, by default solution, ground_truth, answer or target. A scorer that
+    takes the problem gets the column ``problem`` if it holds mappings, else all columns of the row.
 
     Example: ``GRPOTrainer(model, reward_funcs=gm.reward("math"), train_dataset=problems)``
     """

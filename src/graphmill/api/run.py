@@ -42,8 +42,8 @@ async def arun(  # noqa: PLR0913  one parameter per choice
     workflow's inputs by name, or the value of its only required one; if they are wrong, UsageError lists all problems
     before anything runs.
 
-    A failed job returns a result with its error; it does not raise. With a ``run_id`` or a ``journal`` it is recorded: an
-    unfinished run is resumed, a finished one returns its result again. Everything else is as for ``gm.batch``.
+    A failed job returns a result with its error; it does not raise. With a ``run_id`` or a ``journal`` it is recorded:
+    an unfinished run is resumed, a finished one returns its result again. Everything else is as for ``gm.batch``.
     """
     require_known(arun, hooks, more=" (the inputs are one mapping: gm.run(graph, {{}: …}))")
     function = function_of(graph)

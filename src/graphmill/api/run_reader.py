@@ -14,8 +14,8 @@ from graphmill.journal.item_name import find_item
 from graphmill.journal.journal import Journal
 from graphmill.journal.records import Query
 from graphmill.journal.store import fixed
-from graphmill.report.item_trace import trace_of_item
-from graphmill.report.scores import figures_of_run, with_scores
+from graphmill.report.item.steps import trace_of_item
+from graphmill.report.scores import figures_of_run, scored_entries
 from graphmill.scoring.figures import ScoreFigures
 
 
@@ -50,7 +50,7 @@ class RunReader:
         query = _query(status, offset, limit)
         with open_briefly(self._journal) as opened:
             run = opened.archive.find(self._id)
-            for entry in with_scores(opened.archive, run, opened.archive.entries(run, query)):
+            for entry in scored_entries(opened.archive, run, query):
                 yield entry.result
 
     def scores(self, *, by: Sequence[str] | str = (), cluster: str | None = None) -> list[ScoreFigures]:

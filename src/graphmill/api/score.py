@@ -35,16 +35,16 @@ async def ascore(  # noqa: PLR0913  one parameter per choice
 ) -> Report:
     """Score the stored results of a run, and report on the run with the figures of all its scores.
 
-    ``scorers`` are names ("math", "judge?rubric=strict.md"), "module:function", functions, or a list of these. What they
-    take of an item they declare by the names of their parameters: ``answer``, ``target``, ``problem``, ``trace``. ``answer``
-    names the field of the outputs that is compared, by default the first there is of answer, solution, response and
-    result; ``target`` the field of the items that is right, by default ground_truth, answer or target.
+    ``scorers`` are names ("math", "judge?rubric=strict.md"), "module:function", functions, or a list of these. What
+    they take of an item they declare by the names of their parameters: ``answer``, ``target``, ``problem``, ``trace``.
+    ``answer`` names the field of the outputs that is compared, by default the first there is of answer, solution,
+    response and result; ``target`` the field of the items that is right, by default ground_truth, answer or target.
 
-    Figures ``by`` fields of the items, such as "level", are in the report too. With ``cluster``, a field whose values are
-    shared by items that depend on one another, intervals are over these.
+    Figures ``by`` fields of the items, such as "level", are in the report too. With ``cluster``, a field whose values
+    are shared by items that depend on one another, intervals are over these.
 
-    Each scorer is an ordinary recorded run, named ``RUN+SCORER``: it can be resumed, and to score a run again scores only
-    what has changed. No model is called, unless the scorer does so.
+    Each scorer is an ordinary recorded run, named ``RUN+SCORER``: it can be resumed, and to score a run again scores
+    only what has changed. No model is called, unless the scorer does so.
     """
     require_known(ascore, hooks)
     found = find_scorers(scorers)
@@ -60,7 +60,7 @@ async def ascore(  # noqa: PLR0913  one parameter per choice
             ]
             report = await asyncio.to_thread(stored_report, lambda: open_briefly(journal), run)
             return await score_run(
-                opened, report, plans, by=(by,) if isinstance(by, str) else by, cluster=cluster, **hooks
+                opened, run, report, plans, by=(by,) if isinstance(by, str) else by, cluster=cluster, **hooks
             )
 
 

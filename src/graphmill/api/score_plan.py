@@ -13,6 +13,7 @@ from graphmill.api.recording import JournalRef, Recording, graph_note
 from graphmill.core.errors import UsageError
 from graphmill.core.result import Result
 from graphmill.core.trace import TraceStep
+from graphmill.core.usage import to_usd
 from graphmill.engine.policy import Policy, require_policy
 from graphmill.engine.results.recorder import Recorder
 from graphmill.graph.fingerprint import graph_fingerprints, packages_of
@@ -22,11 +23,12 @@ from graphmill.journal.manifest import manifest_of
 from graphmill.journal.records import Query, RunRecord
 from graphmill.journal.run_id import pass_id
 from graphmill.journal.store import Archive
-from graphmill.report.item_trace import steps_of_item
-from graphmill.report.scores import fields_of_pass
+from graphmill.report.item.steps import steps_of_item
+from graphmill.report.scores import fields_of_pass, passes_of
 from graphmill.scoring.score_pass import SCORED, USUAL_FIELDS, ScoredFields, ScoringPass, item_to_score, scoring_pass
 from graphmill.scoring.scorer import Scorer, find_scorer
 
+_LEAST_USD = 1e-9  # a budget that is spent
 _QUERY = Query(statuses=SCORED)
 
 
@@ -50,8 +52,8 @@ def plan_pass(
 ) -> PassPlan:
     """Plan to score a run: a new pass, or the one of this name again, which then scores only what has changed.
 
-    Without a concurrency it is the scorer's own, else the policy's. Without ``fields`` they are those of the earlier pass,
-    else the usual ones.
+    Without a concurrency it is the scorer's own, else the policy's. Without ``fields`` they are those of the earlier
+    pass, else the usual ones.
     """
     if run.is_pass:
         raise UsageError(f"run {run.id} is a scoring pass itself; score run {run.manifest['of']}")
@@ -77,6 +79,15 @@ def plan_pass(
         )
 
     return PassPlan(run, graph, rules, Recording(journal, begin))
+
+
+def policy_of_pass(archive: Archive, run: RunRecord, scorer: Scorer, budget_usd: float | None) -> Policy | None:
+    """Return the policy of a pass within the budget of its run: what the run and its other passes have left of it."""
+    if budget_usd is None or "complete" not in scorer.takes:
+        return None
+    others = [run, *(each for each in passes_of(archive, run) if each.id != pass_id(run.id, scorer.name))]
+    spent_nano = sum(usage.cost_nano for each in others for usage in each.usage.values())
+    return Policy(budget_usd=max(budget_usd - to_usd(spent_nano), _LEAST_USD))
 
 
 def graph_of_pass(run: RunRecord, scorer: Any = None) -> ScoringPass:

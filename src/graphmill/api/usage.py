@@ -25,9 +25,9 @@ def report_usage(
 ) -> None:
     """Add what a call of a model used that this function has made by itself, with another client.
 
-    ``model`` is ``provider/model`` or a name in ``graphmill.yaml``; its tokens are priced as those of other calls, unless
-    ``cost_usd`` says what they cost. ``input_tokens`` include ``cached_tokens``, ``output_tokens`` the reasoning. Outside of
-    a run nothing is added.
+    ``model`` is ``provider/model`` or a name in ``graphmill.yaml``; its tokens are priced as those of other calls,
+    unless ``cost_usd`` says what they cost. ``input_tokens`` include ``cached_tokens``, ``output_tokens`` the
+    reasoning. Outside of a run nothing is added.
     """
     cost_nano = None
     if cost_usd is not None:

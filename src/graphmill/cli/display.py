@@ -13,7 +13,6 @@ from graphmill.cli.terminal import print_stderr
 from graphmill.core.job import Job
 from graphmill.core.result import Result
 from graphmill.engine.results.statistics import Progress
-from graphmill.graph.graph import Graph
 from graphmill.report.progress import progress_bar, progress_line
 from graphmill.report.text import one_line, scored_line
 
@@ -65,10 +64,9 @@ class Display:
             self._shown_at = time.monotonic()
             print_stderr([progress_line(progress)])
 
-    def show_result(self, job: Job, result: Result) -> None:
-        """Show how an item went, if its workflow declares a score; for other graphs the counts say enough."""
-        has_score = isinstance(job.graph, Graph) and "score" in (job.graph.outputs or ())
-        if has_score and (result.is_success or result.is_failure):
+    def show_result(self, _job: Job, result: Result) -> None:
+        """Show how an item went, with its score."""
+        if result.is_success or result.is_failure:
             self.note(f"  {scored_line(result)}")
 
     def show_cursor(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import msgspec
 import typer
@@ -16,11 +16,11 @@ from graphmill.api.batch import BatchHooks
 from graphmill.api.items import Single
 from graphmill.api.model_changes import ModelParams, change_models, require_nodes
 from graphmill.api.reader import RunError
+from graphmill.api.recompute import plan_recompute
 from graphmill.api.rehearsal import rehearsing_as
 from graphmill.api.resume import graph_of
 from graphmill.api.run import only_result
 from graphmill.cli.display import Display
-from graphmill.cli.options import open_existing, require_own_file, require_own_file_of
 from graphmill.cli.signals import Interruption
 from graphmill.cli.terminal import (
     ExitCode,
@@ -33,6 +33,7 @@ from graphmill.cli.terminal import (
     stdout_error,
     wrap_lines,
 )
+from graphmill.cli.values import open_existing, require_own_file, require_own_file_of
 from graphmill.core.errors import ChangedError, ExportError, GraphmillError, JournalError, SourceError, UsageError
 from graphmill.core.job import JOB_ID
 from graphmill.core.json import item_key, to_json
@@ -46,14 +47,14 @@ from graphmill.journal.item_name import find_item
 from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange
 from graphmill.journal.store import Store, fixed
-from graphmill.report.batch_text import batch_lines, batches_of
-from graphmill.report.debate import debate_text, is_debate
-from graphmill.report.item_trace import steps_of_item
+from graphmill.report.item.batches import batch_lines, batches_of
+from graphmill.report.item.conversation import debate_text, is_debate
+from graphmill.report.item.steps import steps_of_item
+from graphmill.report.item.trace import TracePart, trace_of
 from graphmill.report.report import Report, StoredResults, report_record
 from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import view_of
 from graphmill.report.text import REHEARSAL, count_text, job_lines, output_text
-from graphmill.report.trace import TracePart, trace_of
 from graphmill.report.usage import usage_record
 
 
@@ -61,9 +62,9 @@ from graphmill.report.usage import usage_record
 class Foreground:
     """How a command shows its run.
 
-    ``is_recorded`` says that its results are read from ``journal`` when it has ended, or from ``store`` if that is open;
-    ``if_idle`` is printed if there was nothing to do, ``if_empty`` if there was no item. With ``scores_only`` the run has
-    ended before, and only scoring it can fail.
+    ``is_recorded`` says that its results are read from ``journal`` when it has ended, or from ``store`` if that is
+    open; ``if_idle`` is printed if there was nothing to do, ``if_empty`` if there was no item. With ``scores_only`` the
+    run has ended before, and only scoring it can fail. ``shows_items`` prints a line for each item that has ended.
     """
 
     title: str
@@ -77,7 +78,7 @@ class Foreground:
     if_idle: str = ""
     if_empty: str = ""
     scores_only: bool = False
-    shows_items: ClassVar[bool] = True
+    shows_items: bool = False
 
     def __post_init__(self) -> None:
         if self.as_json and self.output == "-":
@@ -262,7 +263,6 @@ class SingleForeground(Foreground):
     """How a command shows a run of one job: its outputs on standard output, everything else on standard error."""
 
     item: Single
-    shows_items = False
 
     def print_report(
         self,
@@ -289,7 +289,7 @@ class SingleForeground(Foreground):
             require_stdout()
 
     def exit_code(self, report: Report, *, is_printed: bool) -> ExitCode:
-        """Return the status; a job of which something failed has failures, though it has outputs."""
+        """Return the status; a job with outputs has failures too if something inside it failed."""
         if report.is_complete and only_result(report, self.item).is_degraded:
             return ExitCode.FAILURES
         return Foreground.exit_code(self, report, is_printed=is_printed)
@@ -327,6 +327,11 @@ def _for_stdout(text: str) -> str:
     return plain
 
 
+def has_score(outputs: Iterable[str] | None) -> bool:
+    """Whether each item gets a line: only if the workflow's outputs have a score."""
+    return outputs is not None and "score" in outputs
+
+
 # -- runs that are resumed or retried
 
 
@@ -335,7 +340,8 @@ def foreground_of(run: RunRecord, *, output: str | None, **given: Any) -> Foregr
     require_own_file_of(run, output)
     single = Single.noted(run.source)
     if single is None or output is not None:
-        return Foreground(output=output, is_recorded=True, scores_only=run.is_pass, **given)
+        shows_items = has_score(run.graph.get("outputs"))
+        return Foreground(output=output, is_recorded=True, scores_only=run.is_pass, shows_items=shows_items, **given)
     return SingleForeground(output=None, is_recorded=True, item=single, **given)
 
 
@@ -358,6 +364,20 @@ def model_choices(models: Sequence[str] | None, temperature: float | None, max_t
     if not models and temperature is None and max_tokens is None:
         return {}
     return {"models": models or (), "temperature": temperature, "max_tokens": max_tokens}
+
+
+def say_recompute(run: RunRecord, graph: Callable[[Any], Any] | None, on_change: OnChange | None) -> None:
+    """Say what an edit of the workflow makes a resume do again, and what that costs, before it does or refuses it."""
+    if on_change == "keep":
+        return
+    try:
+        with rehearsing_as(run):
+            plan = plan_recompute(run, graph or graph_of(run))
+    except GraphmillError:  # the resume itself says what is wrong
+        return
+    if plan is not None:
+        when = "the workflow was edited" if on_change == "invalidate" else "with --on-change invalidate"
+        print_note(f"{when}: {plan}")
 
 
 def model_details(

@@ -159,7 +159,7 @@ class _Command(TyperCommand):
 
 
 def _with_bare_rehearse(args: list[str]) -> list[str]:
-    """Give ``--rehearse`` an empty value where none follows: what is neither a file of rules nor module:function is none."""
+    """Give ``--rehearse`` an empty value unless a file of rules or module:function follows."""
     made: list[str] = []
     for number, arg in enumerate(args):
         after = args[number + 1] if number + 1 < len(args) else ""

@@ -1,1 +1,1 @@
-"""Frozen values and errors that every other room speaks in."""
+"""Frozen values and errors that all layers share."""

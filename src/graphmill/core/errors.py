@@ -11,7 +11,7 @@ GraphmillError
 │   └── DamagedError      the journal is damaged
 ├── OwnedError            another process works on the run
 ├── UnknownRunError       no run has this name
-├── SandboxError          there is no working sandbox for programs of others
+├── SandboxError          untrusted programs cannot run: no sandbox works here
 ├── StepError             a step inside a job failed for good
 ├── InternalError         a bug in Graphmill
 └── AttemptError          raised by a user's function to say how its attempt failed
@@ -125,16 +125,17 @@ class UnknownRunError(GraphmillError, LookupError):
 
 
 class SandboxError(GraphmillError):
-    """There is no working sandbox for programs of others; the message says why, and how to get one."""
+    """No sandbox works here, so untrusted programs cannot run; the message says why, and what to install."""
 
 
 class StepError(GraphmillError):
     """A step inside a job failed for good: ``path`` says which, ``failure`` why. A job that does not catch it fails."""
 
-    def __init__(self, path: str, failure: Any) -> None:
+    def __init__(self, path: str, failure: Any, attempts: int = 1) -> None:
         self.path = path
         self.failure = failure
-        super().__init__(f"step {path}: {failure}")
+        self.step = f"step {path}, tried {attempts} times" if attempts > 1 else f"step {path}"
+        super().__init__(f"{self.step}: {failure}")
 
 
 class InternalError(GraphmillError):

@@ -54,6 +54,11 @@ def to_json(value: Any) -> str:
     return json_bytes(value).decode()
 
 
+def text_or_json(value: Any) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else to_json(value)
+
+
 def json_bytes(value: Any, *, is_exact: bool = False) -> bytes:
     """Write a value as one line of JSON. NaN and infinity become null, and of equal keys the last counts.
 

@@ -109,7 +109,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class FinishReason(StrEnum):
-    """Why a model stopped; only the first two mean a complete answer."""
+    """Why a model stopped; those in ``COMPLETE`` mean a complete answer."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -117,6 +117,9 @@ class FinishReason(StrEnum):
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
     OTHER = "other"
+
+
+COMPLETE = frozenset({FinishReason.STOP, FinishReason.TOOL_CALLS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +134,8 @@ class TokenLogprob:
 class ModelResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A response: the answer and its usage; ``model`` is the one that answered, as the provider says.
 
-    ``reasoning`` is what the model thought, where the provider returns it. ``system_fingerprint`` and ``service_tier`` say
-    what served it, in the provider's words.
+    ``reasoning`` is what the model thought, where the provider returns it. ``system_fingerprint`` and ``service_tier``
+    say what served it, in the provider's words.
     """
 
     text: str
@@ -150,7 +153,7 @@ class ModelResponse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def error(self) -> AttemptError | None:
         """Return why this is not a success, with usage and limits; None if it is one."""
-        if self.finish_reason in (FinishReason.STOP, FinishReason.TOOL_CALLS):
+        if self.finish_reason in COMPLETE:
             return None
         error = _ERRORS[self.finish_reason](_SAID[self.finish_reason] + (f": {self.reason}" if self.reason else ""))
         error.usage, error.limits, error.cause = self.usage, self.limits, _CAUSES.get(self.finish_reason, "")

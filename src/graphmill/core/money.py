@@ -21,7 +21,7 @@ def money_text(nano: int) -> str:
 
 
 def cost_text(cost_nano: int, unpriced: int) -> str:
-    """Write a known cost and the requests it leaves out: '$0.31 + 12 requests without a price'; "" for nothing at all."""
+    """Write a known cost and the requests without one: '$0.31 + 12 requests without a price'; "" for nothing."""
     parts = []
     if cost_nano:
         parts.append(money_text(cost_nano))
@@ -33,11 +33,6 @@ def cost_text(cost_nano: int, unpriced: int) -> str:
 def lost_text(lost_nano: int) -> str:
     """Write what lost answers may have cost: 'up to $0.05 for lost answers'; "" for nothing."""
     return f"up to {money_text(lost_nano)} for lost answers" if lost_nano else ""
-
-
-def to_usd(nano: int) -> float:
-    """Return dollars, for JSON. Every digit is exact up to four million dollars."""
-    return nano / NANO
 
 
 def to_nano(usd: float | Decimal) -> int:

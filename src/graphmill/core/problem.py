@@ -32,7 +32,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"the text of problem {self.id!r:.80} must be text, got {self.problem!r:.80}")
         if self.domain not in get_args(Domain):
             raise UsageError(
-                f"the domain of problem {self.id!r:.80} must be one of {', '.join(get_args(Domain))}, got {self.domain!r:.80}"
+                f"the domain of problem {self.id!r:.80} must be one of {', '.join(get_args(Domain))}, got "
+                f"{self.domain!r:.80}"
             )
 
     def to_json(self) -> dict[str, Any]:

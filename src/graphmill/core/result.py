@@ -14,7 +14,7 @@ from graphmill.core.usage import cost_usd
 
 
 class Status(StrEnum):
-    """The state of an item's job. Waiting means for a person's answer; a result that is pending was left over by a stop."""
+    """The state of an item's job. Waiting is for a person's answer; pending items were left over by a stop."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -36,7 +36,8 @@ PENDING, RUNNING, RETRYING, SUCCEEDED, FAILED, TIMED_OUT, CANCELLED, WAITING = (
 )
 _LIVE = frozenset({PENDING, RUNNING, RETRYING})
 FAILURES = frozenset({Status.FAILED, Status.TIMED_OUT})
-# The model did answer, but not with a whole answer in the wanted form: a wrong answer, and no fault of the infrastructure.
+# The model did answer, but not with a whole answer in the wanted form: a wrong answer, and no fault of the
+# infrastructure.
 REFUSAL, CONTENT_FILTER, TRUNCATED, UNMET_SCHEMA = "refusal", "content_filter", "truncated", "unmet_schema"
 ANSWER_CAUSES = frozenset({REFUSAL, CONTENT_FILTER, TRUNCATED, UNMET_SCHEMA})
 
@@ -86,8 +87,8 @@ _RETRYABLE = frozenset({Kind.THROTTLED, Kind.UNAVAILABLE, Kind.TRANSIENT, Kind.T
 class Failure:
     """An exception as data; the exception itself, with its frames, is not kept alive.
 
-    ``answer`` is a model's unusable answer, if that was the failure, and ``cause`` says in one word what was wrong with it:
-    one of ``ANSWER_CAUSES``.
+    ``answer`` is a model's unusable answer, if that was the failure, and ``cause`` says in one word what was wrong with
+    it: one of ``ANSWER_CAUSES``.
     """
 
     kind: Kind
@@ -111,8 +112,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """A job's final record.
 
     ``queued_s`` is the wait before the first attempt; ``duration_s`` is the time from there to the end, with the waits
-    between attempts, and for a job made of steps with the time of earlier processes. ``usage`` and ``cost_nano`` are None
-    if nothing was metered; ``cost_nano`` is the known cost, and ``usage["unpriced"]`` counts the requests it leaves out.
+    between attempts, and for a job made of steps with the time of earlier processes. ``usage`` and ``cost_nano`` are
+    None if nothing was metered; ``cost_nano`` is the known cost, and ``usage["unpriced"]`` counts the requests it
+    leaves out.
     """
 
     job_id: str

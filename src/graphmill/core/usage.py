@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from graphmill.core.money import to_nano, to_usd
+from graphmill.core.money import NANO, to_nano
 from graphmill.core.suggest import suggestion
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Counts that add up with ``+``. ``cost_nano`` is the known cost, and ``unpriced`` the number of requests without one.
+    """Counts that add up with ``+``. ``cost_nano`` is the known cost, ``unpriced`` counts requests without one.
 
-    ``reused`` counts answers from Graphmill's cache, which cost nothing and saved ``saved_nano``. ``reported`` counts the
-    requests whose cost the provider itself reported. ``reasoning_tokens`` are part of the output's; ``cached_tokens``
-    (read from a provider's cache), ``cache_written_tokens`` and ``image_tokens`` are part of the input's.
-    ``lost_nano`` is what requests whose answer was lost may have cost at most; only a budget counts it.
+    ``reused`` counts answers from Graphmill's cache, which cost nothing and saved ``saved_nano``. ``reported`` counts
+    the requests whose cost the provider itself reported. ``reasoning_tokens`` are part of the output's;
+    ``cached_tokens`` (read from a provider's cache), ``cache_written_tokens`` and ``image_tokens`` are part of the
+    input's. ``lost_nano`` is what requests whose answer was lost may have cost at most; only a budget counts it.
     ``sum(usages, NO_USAGE)`` adds them all up. Money is in whole nano-dollars.
     """
 
@@ -116,6 +117,11 @@ def _nano(name: str, usd: Any) -> int:
         raise ValueError(f"{name} must be a number >= 0, or null if it is unknown, got {usd!r:.80}") from None
 
 
+def to_usd(nano: int) -> float:
+    """Return dollars, for JSON. Every digit is exact up to four million dollars."""
+    return nano / NANO
+
+
 def cost_usd(cost_nano: int, unpriced: int) -> float | None:
     """Return a known cost in dollars; None if no cost is known, which is not nothing."""
     if unpriced and not cost_nano:
@@ -166,6 +172,51 @@ def add_by_model(used: Mapping[str, Usage], *more: Mapping[str, Usage]) -> Mappi
     for each in more:
         for model, usage in each.items():
             sums[model] = sums[model] + usage if model in sums else usage
+    return sums
+
+
+_APART = "\t"
+
+
+def spender(model: str, role: str = "", node: str = "") -> str:
+    """Name who used something, in one text: the model, and the role and node that called it, if any."""
+    return f"{model}{_APART}{role}{_APART}{node}" if role or node else model
+
+
+def model_of(spender_name: str) -> str:
+    """Return the model in such a name."""
+    return spender_name.partition(_APART)[0]
+
+
+class RunUsage(dict[str, Usage]):
+    """Usage of a run by model; ``roles`` and ``nodes`` are the same by who called them, as far as that is known."""
+
+    __slots__ = ("_spent",)
+
+    def __init__(self, spent: Mapping[str, Usage] = MappingProxyType({})) -> None:
+        super().__init__(_summed(spent, 0))
+        self._spent = spent
+
+    @property
+    def roles(self) -> dict[str, Usage]:
+        """Usage by the role of the nodes that called models."""
+        found = _summed(self._spent, 1)
+        found.pop("", None)
+        return found
+
+    @property
+    def nodes(self) -> dict[str, Usage]:
+        """Usage by node: its path, without rounds and items."""
+        found = _summed(self._spent, 2)
+        found.pop("", None)
+        return found
+
+
+def _summed(spent: Mapping[str, Usage], part: int) -> dict[str, Usage]:
+    sums: dict[str, Usage] = {}
+    for name, usage in spent.items():
+        key = (*name.split(_APART), "", "")[part]
+        sums[key] = sums[key] + usage if key in sums else usage
     return sums
 
 

@@ -23,7 +23,7 @@ _OTHER_DELIMITERS = (";", "\t", "|")
 def read_csv(
     stream: BinaryIO, on_bad: Callable[[ValueError], None]
 ) -> Generator[tuple[int, dict[str, str]], None, None]:
-    """Read row by row, each with its line. Columns are separated by commas or, if the header has none, by ; tab or |."""
+    """Read row by row, each with its line. Columns are separated by commas, else by ; tab or |."""
     return _read_table(stream, on_bad, "")
 
 
@@ -77,7 +77,7 @@ def _through_header(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _delimiter_of(head: Sequence[str]) -> str:
-    """Return the most frequent separator outside quotes; a comma wins, a semicolon in a name is likelier than one comma too many."""
+    """Return the most frequent separator outside quotes; commas win, since names may contain a semicolon."""
     bare = re.sub(r'"[^"]*"?', "", head[-1] if head else "")
     if "," in bare:
         return ","

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import Any
+from typing import Any, ClassVar
 
 from graphmill.core.errors import SourceError, UsageError
 from graphmill.core.suggest import file_suggestion, suggestion
@@ -26,6 +26,7 @@ class Files:
     format: str | None
     place: str | None
     is_remote: bool = False
+    item_of: ClassVar[None] = None
 
     @property
     def name(self) -> str:
@@ -57,10 +58,6 @@ class Files:
             return None
         return [(path, path.stat().st_mtime_ns, path.stat().st_size) for path in self.paths()]
 
-    def item_of(self, row: Any) -> Any:
-        """Return the row: what a file holds are items."""
-        return row
-
     def paths(self) -> list[Path]:
         """List the files that there are now; none of standard input."""
         if self.place is None:
@@ -87,7 +84,7 @@ def find_files(name: str, format: str | None) -> Files:  # noqa: A002
 
 
 def _is_pattern(name: str) -> bool:
-    """Return whether a name stands for the files that match it; a file of just this name is meant by itself."""
+    """Whether a name is a pattern; a file that has exactly this name comes first."""
     return bool(_GLOB & set(name)) and not Path(name).exists()
 
 

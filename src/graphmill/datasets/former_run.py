@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
@@ -27,6 +27,7 @@ class FormerRun:
     format: str = ""
     is_stored: bool = True
     is_remote: bool = False
+    item_of: ClassVar[None] = None
 
     @classmethod
     def find(cls, name: str, journal: str | Path | None) -> FormerRun:
@@ -63,13 +64,9 @@ class FormerRun:
     def state(self) -> Any:
         """Return None: a run may get more results at any time."""
 
-    def item_of(self, row: Any) -> Any:
-        """Return the row: it is an item."""
-        return row
-
 
 def _item_of(result: Result) -> dict[str, Any]:
-    """Return the former input with the result in it; an input that is no mapping is a field ``input``."""
+    """Return the former input with the result in it; an input that is not a mapping becomes the field ``input``."""
     row = row_of(result)
     given = result.input if isinstance(result.input, Mapping) else {"input": result.input}
     return {**given, "id": result.job_id, "result": {name: row[name] for name in _OF_RESULT}}

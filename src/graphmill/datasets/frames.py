@@ -19,7 +19,7 @@ def pandas_frame(results: Iterable[Result]) -> Any:
 
 
 def arrow_table(results: Iterable[Result]) -> Any:
-    """Return an Arrow table with a row per result; UsageError without pyarrow. A column of mixed types holds JSON text."""
+    """Return an Arrow table with a row per result; a column of mixed types holds JSON text. Needs pyarrow."""
     pyarrow = _imported("pyarrow", "an Arrow table needs pyarrow: pip install 'graphmill[parquet]'")
     return pyarrow.table({name: _arrow_column(pyarrow, values) for name, values in _columns(results).items()})
 

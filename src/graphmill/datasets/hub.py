@@ -1,4 +1,4 @@
-"""Datasets on the Hugging Face hub, read with ``huggingface_hub`` (extra ``hub``): downloaded and cached, or streamed."""
+"""Datasets on the Hugging Face hub, read with ``huggingface_hub`` (extra ``hub``): cached or streamed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PREFIX = "hf:"
 _FORM = "hf:org/name@revision?config=…&split=…"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LEAST_BLOCK, _MOST_BLOCK = 2**16, 5 * 2**20
-_ROW_BYTES = 2**10  # of which a streamed block is made for the rows that are wanted
+_ROW_BYTES = 2**10  # assumed size of a row, from which the block size of a stream is computed
 # What other tools put beside the rows.
 _NO_ROWS = ("dataset_infos.json", "dataset_info.json", "dataset_dict.json", "state.json", "config.json")
 _USUAL_SPLITS = ("test", "validation", "train")
@@ -106,7 +106,7 @@ def downloaded_files(place: HubPlace) -> Iterator[RowFile]:
 
 
 def streamed_files(place: HubPlace, rows: int) -> Iterator[RowFile]:
-    """Yield the files, of which about as many bytes are fetched as this number of rows needs; cached ones from the disk."""
+    """Yield the files, fetched block by block for about this number of rows; cached ones from disk."""
     hub = _hub()
     block = max(_LEAST_BLOCK, min(rows * _ROW_BYTES, _MOST_BLOCK))
     for file in place.files:
@@ -234,8 +234,9 @@ def _splits(place: HubPlace, config: str, names: Sequence[str], configs: Sequenc
     splits = {split: files for split, files in splits.items() if files}
     if not splits:
         raise UsageError(
-            f"dataset {place.repository} has no Parquet, JSON, CSV or YAML files{f' of config {config!r}' * bool(config)}; "
-            f"if the hub has converted it, use hf:{place.repository}@refs/convert/parquet"
+            f"dataset {place.repository} has no Parquet, JSON, CSV or YAML "
+            f"files{f' of config {config!r}' * bool(config)}; if the hub has converted it, use "
+            f"hf:{place.repository}@refs/convert/parquet"
         )
     return splits
 

@@ -23,7 +23,7 @@ _NOT_JSON = re.compile(r"binary|timestamp|date|time|decimal|duration")
 
 def read_parquet(
     stream: BinaryIO,
-    on_bad: Callable[[ValueError], None],  # noqa: ARG001  a damaged part is no single row
+    on_bad: Callable[[ValueError], None],  # noqa: ARG001  a damaged part is more than one row
 ) -> Generator[tuple[int, dict[str, Any]], None, None]:
     """Read row by row; memory holds one row group."""
     number = 0
@@ -37,7 +37,7 @@ def read_parquet(
 
 
 class ParquetWriter:
-    """Writes a flat table. A column is of booleans, integers, numbers or texts, if all its values are; else of JSON text."""
+    """Writes a flat table. A column has one type if all its values share it; else it holds JSON text."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._library = pyarrow_parquet()
@@ -103,7 +103,7 @@ def count_parquet(stream: BinaryIO) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """Make JSON of what Parquet has beside it: bytes become text, or base64 if they are none; times and decimals text."""
+    """Make Parquet's own types JSON: bytes become text (or base64), times and decimals text."""
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The result row: the form in which all files and streams hold results, whole, in chosen columns, or flat as in a table."""
+"""The result row: how files and streams hold results, whole, in chosen columns, or flat as in a table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Any
 from graphmill.core.errors import UsageError
 from graphmill.core.json import to_json
 from graphmill.core.result import Failure, Result
-from graphmill.core.suggest import suggestion
 from graphmill.core.usage import counts_json
-from graphmill.datasets.selection import MISSING, field_inside
+from graphmill.datasets.selection import MISSING, UnseenFields, field_inside
 
 Row = dict[str, Any]
 SCORES = "scores"  # where the scores of a result stand, in its metadata and in its row
@@ -58,35 +57,27 @@ _NOTHING: tuple[str, Row] = ("metadata", {})
 
 
 class ColumnChoice:
-    """The columns that a file shall have: fields of the row or, by their own name, of output, input or metadata."""
+    """The columns of a file: fields of the row or, by their own name, of output, input, metadata or scores."""
 
     def __init__(self, names: Sequence[str]) -> None:
         if isinstance(names, str) or not names or not all(isinstance(name, str) and name for name in names):
             raise UsageError(f"columns must be a list of names such as ['id', 'output.label'], got {names!r:.80}")
         self.names = tuple(dict.fromkeys(names))
-        self._unseen = set(self.names)
-        self._known: dict[str, None] = {}
+        self._unseen = UnseenFields(self.names)
 
     def pick(self, row: Row) -> Row:
         """Return the chosen fields of a row, in their order; None for those that it does not have."""
         found = {name: _found(row, name) for name in self.names}
-        if self._unseen:
-            self._unseen -= {name for name, value in found.items() if value is not MISSING}
-            self._known |= dict.fromkeys(FlatColumns().flat(row))
+        self._unseen.note(found, lambda: FlatColumns().flat(row))
         return {name: None if value is MISSING else value for name, value in found.items()}
 
     def require_all(self) -> None:
         """Refuse a column that none of the rows had."""
-        if self._unseen and self._known:
-            name = min(self._unseen)
-            known = ", ".join(self._known)
-            short = [column.partition(".")[2] for column in self._known]
-            similar = suggestion(name, [*self._known, *filter(None, short)])
-            raise UsageError(f"no row has a column {name!r}{similar}; columns are {known:.500}")
+        self._unseen.require_none("no row has a column")
 
 
 def _found(row: Row, name: str) -> Any:
-    for base in (row, row["output"], row["input"], row["metadata"]):
+    for base in (row, row["output"], row["input"], row["metadata"], row.get(SCORES)):
         found = field_inside(base, name)
         if found is not MISSING:
             return found

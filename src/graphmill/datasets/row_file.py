@@ -1,4 +1,4 @@
-"""One file of rows, from a disk, standard input or a hub: JSON Lines, JSON, YAML, CSV, TSV or Parquet, also compressed."""
+"""One file of rows, from disk, standard input or a hub: JSON Lines, JSON, YAML, CSV, TSV or Parquet, also gzipped."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def standard_input(format: str) -> RowFile:  # noqa: A002
 
 @contextmanager
 def _open_stdin() -> Iterator[io.BufferedReader]:
-    """Open standard input again: a thread that waits in ``sys.stdin`` holds its lock, and the interpreter could not exit."""
+    """Open standard input again: a thread that blocks in ``sys.stdin`` holds its lock and would block the exit."""
     if sys.stdin is None:
         raise SourceError("standard input is closed", position=0)
     try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from heapq import nsmallest
 from itertools import islice
@@ -18,6 +18,7 @@ from graphmill.core.json import canonical
 from graphmill.core.suggest import suggestion
 
 _MOST_NAMES = 20
+_MOST_KNOWN = 200
 _MAPPINGS = (dict, Mapping)  # the check against an abstract class is slow, and nearly all are dicts
 
 
@@ -46,6 +47,32 @@ def field_of(item: Any, name: str) -> Any:
     if found is MISSING and isinstance(item, _MAPPINGS):
         found = field_inside(item.get("metadata"), name)
     return found
+
+
+class UnseenFields:
+    """Fields that somebody asked for and that no row had so far; one that none has is misspelt."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._unseen = set(names)
+        self._known: dict[str, None] = {}
+        self._has_rows = False
+
+    def note(self, found: Mapping[str, Any], known: Callable[[], Iterable[str]]) -> None:
+        """Note the value or MISSING that a row has for each; ``known`` names the fields that it does have."""
+        if self._unseen:
+            self._has_rows = True
+            self._unseen -= {name for name, value in found.items() if value is not MISSING}
+            if self._unseen and len(self._known) < _MOST_KNOWN:
+                self._known |= dict.fromkeys(known())
+
+    def require_none(self, message: str) -> None:
+        """Refuse a field that no row had; the message begins like "no row has a field"."""
+        if self._unseen and self._has_rows:
+            name = min(self._unseen)
+            short = (known.partition(".")[2] for known in self._known)
+            similar = suggestion(name, [*self._known, *filter(None, short)])
+            known = f"; fields: {', '.join(self._known):.500}" if self._known else "; the rows are not mappings"
+            raise UsageError(f"{message} {name!r:.80}{similar}{known}")
 
 
 class FieldFilter(NamedTuple):
@@ -131,8 +158,6 @@ class ItemSelection:
 
     def named(self, row: Any) -> Any:
         """Give a row's columns their new names. ValueError if it has no such column."""
-        if not self.columns:
-            return row
         if not isinstance(row, Mapping):
             raise ValueError(f"the item is {type(row).__name__}, not a mapping, so it has no columns to map")
         found = {name: field_inside(row, column) for name, column in self.columns.items()}
@@ -151,20 +176,16 @@ class ItemSelection:
         return islice(chosen, self.offset, end)
 
     def _filtered(self, items: Iterator[Any]) -> Generator[Any, None, None]:
-        unseen = {each.field for each in self.filters}
-        last = None
+        unseen = UnseenFields(each.field for each in self.filters)
         for item in items:
-            if unseen:
-                last = item
-                unseen = {name for name in unseen if field_of(item, name) is MISSING}
-            if all(each.takes(field_of(item, each.field)) for each in self.filters):
+            found = {each.field: field_of(item, each.field) for each in self.filters}
+            unseen.note(found, partial(_fields_of, item))
+            if all(each.takes(found[each.field]) for each in self.filters):
                 yield item
-        if unseen and last is not None:
-            name = min(unseen)
-            raise UsageError(f"no row has the field {name!r} of the filter{_known_fields(last, name)}")
+        unseen.require_none("no row has a field")
 
     def _drawn(self, items: Iterable[Any]) -> Iterable[Any]:
-        """Put items in an order that depends on the seed and their content only, so that new rows do not stir the others."""
+        """Order items by seed and content only, so that new rows do not change the order of the others."""
         seed = str(self.shuffle or 0).encode()
         ranked = ((_rank(seed, item), position, item) for position, item in enumerate(items))
         if self.sample is not None:
@@ -219,9 +240,14 @@ def _known_fields(row: Any, name: str) -> str:
     """Name the fields of a row, and the one most like this name."""
     if not isinstance(row, Mapping):
         return f"; it is {type(row).__name__}, not a mapping"
-    names = [str(each) for each in row]
-    inner = row.get("metadata")
-    if isinstance(inner, Mapping):
-        names += [str(each) for each in inner]
+    names = _fields_of(row)
     shown = ", ".join(names[:_MOST_NAMES]) + (" …" if len(names) > _MOST_NAMES else "")
     return f"{suggestion(name, names)}; fields: {shown}"
+
+
+def _fields_of(row: Any) -> list[str]:
+    """Return the names that a filter may use."""
+    if not isinstance(row, Mapping):
+        return []
+    inner = row.get("metadata")
+    return [str(name) for part in (row, inner) if isinstance(part, Mapping) for name in part]

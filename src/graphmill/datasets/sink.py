@@ -273,8 +273,8 @@ def sink(
 ) -> Sink:
     """Write results to a .jsonl, .json, .csv or .parquet file; ``-`` is standard output.
 
-    ``format`` is jsonl, json, csv or parquet, for a name that does not say. ``columns`` are the fields to write, such as
-    ``["id", "label", "input.text"]``: of the row or, by their own name, of output, input or metadata.
+    ``format`` is jsonl, json, csv or parquet, for a name that does not say. ``columns`` are the fields to write, such
+    as ``["id", "label", "input.text"]``: of the row or, by their own name, of output, input or metadata.
     """
     if format is not None and f".{format}" not in WRITERS:
         raise UsageError(f"no format {format!r}{suggestion(format, FORMATS)}; formats are {', '.join(FORMATS)}")

@@ -1,8 +1,8 @@
-"""Sources of items: files, standard input, datasets by name or on the hub, and former runs; opened again for each iteration."""
+"""Sources of items: files, standard input, datasets and former runs; opened again for each iteration."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -73,8 +73,9 @@ class ItemsOrigin(Protocol):
     def state(self) -> Any:
         """Return what changes whenever the rows may have changed; None if that cannot be told."""
 
-    def item_of(self, row: Any) -> Any:
-        """Make an item of a row; ValueError if it is a bad one."""
+    @property
+    def item_of(self) -> Callable[[Any], Any] | None:
+        """What makes an item of a row, or raises ValueError if it is a bad one; None if rows are items."""
 
 
 @dataclass(slots=True)
@@ -173,7 +174,7 @@ class Source:
 
     def _items(self) -> Generator[Any, None, None]:
         self.bad_rows, self.bad_count = [], 0
-        position = 0
+        position, item_of = 0, self.origin.item_of
         for part in self.origin.parts(self._most_rows):
             with closing(part.rows(partial(self._on_bad, part))) as rows:
                 while True:
@@ -187,7 +188,9 @@ class Source:
                     except UNREADABLE as error:
                         raise self._error(part, error, position) from error
                     try:
-                        item = self.selection.named(self.origin.item_of(row))
+                        item = row if item_of is None else item_of(row)
+                        if self.selection.columns:
+                            item = self.selection.named(item)
                     except ValueError as error:
                         bad = ValueError(f"{part.unit} {number}: {message_of(error)}")
                         if not self.skips_bad_rows:
@@ -243,8 +246,8 @@ def source(  # noqa: PLR0913  one parameter per choice
 
     In this order: ``columns`` gives fields new names (new name to column), ``filters`` keeps rows with these values,
     ``shuffle`` orders by a seed, ``sample`` draws so many rows, with ``stratify`` from each value of a field its share,
-    the first ``offset`` are skipped, and at most ``limit`` are read. With ``skip_bad_rows`` a row that cannot be read is
-    left out, and named in ``bad_rows``. ``files`` are those of a dataset, if they are known already.
+    the first ``offset`` are skipped, and at most ``limit`` are read. With ``skip_bad_rows`` a row that cannot be read
+    is left out, and named in ``bad_rows``. ``files`` are those of a dataset, if they are known already.
     """
     chosen = ItemSelection(
         columns=dict(columns or {}),
@@ -269,7 +272,7 @@ CHOICES = ("columns", "filters", "shuffle", "sample", "stratify", "offset", "lim
 
 
 def noted_choices(note: Any) -> dict[str, Any]:
-    """Return what a manifest recorded of which items a source gives, for another source."""
+    """Return the selection that a manifest recorded, as keywords for another source."""
     return {name: note[name] for name in CHOICES if isinstance(note, Mapping) and name in note}
 
 

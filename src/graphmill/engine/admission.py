@@ -136,7 +136,8 @@ def require_series(items: object) -> None:
         )
     if hasattr(items, "columns") and not isinstance(items, AsyncIterable):
         raise UsageError(
-            f"items must be an iterable of rows, and a {type(items).__name__} iterates its columns; pass df.to_dict('records')"
+            f"items must be an iterable of rows, and a {type(items).__name__} iterates its columns; pass "
+            "df.to_dict('records')"
         )
     if not isinstance(items, (Iterable, AsyncIterable)) and not hasattr(items, "__getitem__"):
         raise UsageError(

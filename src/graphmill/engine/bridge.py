@@ -41,7 +41,8 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         if _has_running_loop():
             raise UsageError(
-                f"an event loop is already running (in a notebook or async function); use `await {function.__name__}(…)`"
+                "an event loop is already running (in a notebook or async function); use `await "
+                f"{function.__name__}(…)`"
             )
         with asyncio.Runner() as runner, _Interrupts(loop := runner.get_loop()) as interrupts:
             loop.set_default_executor(_DaemonExecutor())
@@ -67,8 +68,8 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 class _Interrupts:
     """Turns the first two SIGINTs into cancellations of ``task``.
 
-    Asyncio raises the second one wherever the program happens to be. Here only the third one is raised, for a loop that user code
-    blocks.
+    Asyncio raises the second one wherever the program happens to be. Here only the third one is raised, for a loop that
+    user code blocks.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,6 +1,7 @@
 """The engine of one run: makes its parts, takes requests from outside, and stops it.
 
-The parts call three things here: ``schedule_starts`` when something may start, ``job_ended`` with each result, and ``lane_changed``.
+The parts call three things here: ``schedule_starts`` when something may start, ``job_ended`` with each result, and
+``lane_changed``.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ log = logging.getLogger("graphmill")
 class RunOptions:
     """What a run is started with.
 
-    ``bind`` makes the job of an item, ``accept`` is called with every output, ``total`` is None if unknown. ``open_recorder`` takes the
-    run in a journal; it blocks, and is called in a thread. ``wall`` is the wall clock; the run itself uses its loop's clock.
+    ``bind`` makes the job of an item, ``accept`` is called with every output, ``total`` is None if unknown.
+    ``open_recorder`` takes the run in a journal; it blocks, and is called in a thread. ``wall`` is the wall clock; the
+    run itself uses its loop's clock.
     """
 
     policy: Policy
@@ -86,12 +88,12 @@ class Engine:
         now = self._loop.time()
         self._statistics = RunStatistics(scheduler, self._recorder, now=now)
         self._monitor = Monitor(
-            self, scheduler, self._recorder, self._statistics, self._observers, options, clock=self._loop.time
+            self, scheduler, self._recorder, self._statistics, self._observers, options, now=self._loop.time()
         )  # fmt: skip
         self._commits = Commits(scheduler, self._recorder)
         self._results = Results(
             scheduler, self._recorder, self._commits, self._observers,
-            outbox=self._outbox, statistics=self._statistics, monitor=self._monitor, crash=self.crash,
+            outbox=self._outbox, statistics=self._statistics, crash=self.crash,
         )  # fmt: skip
         scheduler.lanes.clock = self._loop.time
         self._tracing = Tracing.start(self._recorder)
@@ -150,7 +152,7 @@ class Engine:
         self._outbox.order()
 
     async def take(self) -> list[Result]:
-        """Return all results that are ready, at least one, or none at the end; raise what ended the run, if an error did."""
+        """Return all results that are ready, at least one, or none at the end; raise the error that ended the run."""
         while not (taken := self._outbox.take()):
             if self._stop.fault is not None:
                 raise self._stop.fault
@@ -279,7 +281,7 @@ class Engine:
         return self.stop(StopReason.REQUEST, paused("interrupted before it was done"))
 
     def drain(self, reason: StopReason, message: str, *, within_s: float) -> bool:
-        """Stop, but let running attempts end within this time. Called again, the time restarts; 0 ends them in a hurry."""
+        """Stop, but let running attempts end within this time. Calling again restarts the time; 0 ends them at once."""
         if not within_s:
             self._hurry()
         troubles = (
@@ -292,7 +294,7 @@ class Engine:
     def stop(
         self, reason: StopReason, failure: Failure, *, running: Failure | None = None, within_s: float = 0.0
     ) -> bool:
-        """Admit nothing more and end everything: what runs now, or by itself within some time. Return whether anything had to end."""
+        """Admit nothing more and end what runs, now or within some time. Return whether anything had to end."""
         if self.is_over:
             self._watch_on_result()  # nothing is left to end but one that hangs
             return False

@@ -35,9 +35,9 @@ class BatchExecutor:
     """Runs jobs under a policy.
 
     ``on_result(job, result)`` sees every result, ``on_progress(progress)`` the latest progress twice a second,
-    ``on_alert(alert)`` what the policy's alerts find, each observer all events. Plain functions among them are called in a
-    thread, async ones on the loop; none can break the run. A slow ``on_result`` holds the source back; a slow observer
-    misses events, and the log says how many.
+    ``on_alert(alert)`` what the policy's alerts find, each observer all events. Plain functions among them are called
+    in a thread, async ones on the loop; none can break the run. A slow ``on_result`` holds the source back; a slow
+    observer misses events, and the log says how many.
     """
 
     def __init__(  # noqa: PLR0913  one parameter per choice
@@ -75,10 +75,11 @@ class BatchExecutor:
     ) -> Run:
         """Return a run over these jobs; it begins when it is entered with ``async with``.
 
-        With ``bind`` the items may be anything: ``bind(position, item)`` makes the job of an item. ``total`` is their number, for an
-        iterable without a length. ``accept(output)`` is called with every output where it was made: what it returns replaces the
-        output, what it raises fails the attempt. With the executor's ``journal`` the run is recorded as ``run_id``, new or resumed;
-        ``answers``, by job id, are for jobs that wait for one. ``recorder`` takes the run in a journal in some other way.
+        With ``bind`` the items may be anything: ``bind(position, item)`` makes the job of an item. ``total`` is their
+        number, for an iterable without a length. ``accept(output)`` is called with every output where it was made: what
+        it returns replaces the output, what it raises fails the attempt. With the executor's ``journal`` the run is
+        recorded as ``run_id``, new or resumed; ``answers``, by job id, are for jobs that wait for one. ``recorder``
+        takes the run in a journal in some other way.
         """
         require_series(jobs)
         total = known_length(jobs) if total is None else total
@@ -90,7 +91,8 @@ class BatchExecutor:
             recorder = partial(self._journal.recorder, jobs, run_id=run_id, total=total, answers=answers)
         elif run_id is not None or answers:
             raise UsageError(
-                "run_id and answers are of a journal, and there is none: BatchExecutor(policy, journal=gm.open_journal())"
+                "run_id and answers are of a journal, and there is none: BatchExecutor(policy, "
+                "journal=gm.open_journal())"
             )
         options = RunOptions(
             policy=self._policy,
@@ -109,8 +111,8 @@ class BatchExecutor:
 class Run:
     """A running batch. Enter it with ``async with``; leaving it early cancels what is left.
 
-    A run needs a reader: results that nobody takes fill the window and hold the source back. Progress, statistics and controls may
-    be used from any thread.
+    A run needs a reader: results that nobody takes fill the window and hold the source back. Progress, statistics and
+    controls may be used from any thread.
     """
 
     def __init__(self, jobs: Any, options: RunOptions) -> None:
@@ -210,7 +212,8 @@ class Run:
     def set_concurrency(self, concurrency: int, *, adaptive: bool | None = None) -> bool:
         """Change how many attempts may run at once. Return whether the run was not over.
 
-        With ``adaptive`` the limits of all keys are found below it, with False each is that number, with None as before.
+        With ``adaptive`` the limits of all keys are found below it, with False each is that number, with None as
+        before.
         """
         if adaptive is not None and type(adaptive) is not bool:
             raise UsageError(f"adaptive must be True, False or None, got {adaptive!r:.80}")
@@ -225,10 +228,10 @@ class Run:
         return self._on_loop(self._engine.unpause)
 
     def drain(self, within_s: float | None = None, *, because: str = "") -> bool:
-        """End the run gently: start nothing more, let running attempts end within this time (by default the policy's ``drain_s``).
+        """End the run gently: start nothing more, let running attempts end within this time (``drain_s``).
 
-        Unfinished items stay pending. Called again it restarts the time; 0 ends running attempts now, with at most half a second of
-        grace. ``because`` names who asks, such as a signal. Return whether there was anything to end.
+        Unfinished items stay pending. Called again it restarts the time; 0 ends running attempts now, with at most half
+        a second of grace. ``because`` names who asks, such as a signal. Return whether there was anything to end.
         """
         seconds = self.drain_s if within_s is None else within_s
         require_seconds("within_s", seconds)
@@ -242,7 +245,7 @@ class Run:
         return self._on_loop(lambda: self._engine.cancel_job(job_id))
 
     def interrupt(self) -> bool:
-        """End the run now because its task was cancelled, as by Ctrl-C: one that is recorded is paused, and can be resumed."""
+        """End the run because its task was cancelled, as by Ctrl-C: a recorded one is paused and can be resumed."""
         return self._on_loop(self._engine.interrupt)
 
     @property

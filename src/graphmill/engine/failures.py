@@ -76,7 +76,7 @@ _DECISIVE_ORDER = (
 
 
 def kind_of(error: BaseException) -> Kind:
-    """Return an exception's kind by its type or, if another client raised it, by its HTTP status; else it is transient."""
+    """Return an exception's kind by its type or, for other clients, by its HTTP status; else transient."""
     if isinstance(error, Reported):
         return error.failure.kind
     raised = type(error)
@@ -168,7 +168,7 @@ class NotStarted(Exception):  # noqa: N818  an end, not an error
 
 
 def as_ambiguous(failure: Failure, error: BaseException | None) -> Failure:
-    """Return what a failure means for an attempt that must not happen twice: its outcome is unknown, unless it surely wasn't sent."""
+    """Return what a failure means for an unsafe attempt: an unknown outcome, unless it surely wasn't sent."""
     if failure.kind not in (Kind.TRANSIENT, Kind.TIMEOUT, Kind.CRASH) or is_unsent(error):
         return failure
     return replace(failure, kind=Kind.AMBIGUOUS, message=f"unknown outcome, not retried: {failure.message}")
@@ -255,7 +255,7 @@ _ALLOWED_KINDS = {
 
 
 class Classifier:
-    """Classifies errors by the user's rule, if there is one; a rule that raises or returns nonsense is logged once and ignored."""
+    """Classifies errors by the user's rule, if any; one that raises or returns nonsense is logged once and ignored."""
 
     def __init__(self, classify: Callable[[BaseException], Any] | None) -> None:
         self._classify = classify
@@ -265,7 +265,7 @@ class Classifier:
         """Return the failure of an error; one that was recorded elsewhere keeps its record."""
         if isinstance(error, StepError):
             failure: Failure = error.failure
-            return replace(failure, message=f"step {error.path}: {failure.message}")
+            return replace(failure, message=f"{error.step}: {failure.message}")
         if isinstance(error, Reported):
             raised = self._classify and error.exception()
             if raised is not None and (kind := self._kind(raised)) is not None:

@@ -24,8 +24,9 @@ _MAX_S = 1e9  # thirty years
 class Retry:
     """How often a failed attempt is retried, and after what wait.
 
-    ``wait_s`` is the shortest wait; backoff and jitter are added, up to ``cap_s``. A server's Retry-After replaces the wait, even
-    above the cap, unless it is shorter than ``wait_s``. Throttled calls use up ``throttle_budget_s`` of waiting instead of attempts.
+    ``wait_s`` is the shortest wait; backoff and jitter are added, up to ``cap_s``. A server's Retry-After replaces the
+    wait, even above the cap, unless it is shorter than ``wait_s``. Throttled calls use up ``throttle_budget_s`` of
+    waiting instead of attempts.
     """
 
     attempts: int = 3
@@ -53,8 +54,8 @@ class Retry:
 class Guards:
     """When the machine is too full to start anything new; None turns a guard off.
 
-    ``memory`` and ``cpu`` are shares of what the process may use; at 1 they never pause a run. ``worker_memory_bytes`` is the limit of
-    one worker process.
+    ``memory`` and ``cpu`` are shares of what the process may use; at 1 they never pause a run. ``worker_memory_bytes``
+    is the limit of one worker process.
     """
 
     memory: float | None = 0.85
@@ -72,8 +73,8 @@ class Guards:
 class Alerts:
     """The thresholds above which a run raises an alert; None turns one off.
 
-    ``failure_rate`` is the share of failures among about the last 100 results, ``throttled_share`` that of throttled calls; both need
-    at least 20. ``stalled_s`` is how long no job has finished while some are running.
+    ``failure_rate`` is the share of failures among about the last 100 results, ``throttled_share`` that of throttled
+    calls; both need at least 20. ``stalled_s`` is how long no job has finished while some are running.
     """
 
     failure_rate: float | None = 0.5
@@ -93,22 +94,24 @@ class Alerts:
 class Policy:
     """The rules of one batch.
 
-    ``concurrency`` is how many attempts run at once; the default is 10 or, if larger, the largest ``max_concurrent`` of the workflow.
-    ``timeout_s`` applies to one attempt, ``job_timeout_s`` to a job from its first start, waits included, ``batch_timeout_s`` to
-    the whole batch; None means no limit. ``max_failures`` is how many failures are tolerated: a number, or a share between 0 and 1
-    that counts after 20 finished jobs. ``window`` bounds all unfinished jobs: queued, running, waiting for a retry, or not yet taken
-    by the reader; the default is 1,000 or twice the concurrency. ``grace_s`` is how long a cancelled function may take to end before
-    it is abandoned, ``drain_s`` how long running attempts may take when a run is stopped. ``classify`` maps an exception to a kind
-    ("transient", "permanent", …), or to None for the usual rule.
+    ``concurrency`` is how many attempts run at once; the default is 10 or, if larger, the largest ``max_concurrent`` of
+    the workflow. ``timeout_s`` applies to one attempt, ``job_timeout_s`` to a job from its first start, waits included,
+    ``batch_timeout_s`` to the whole batch; None means no limit. ``max_failures`` is how many failures are tolerated: a
+    number, or a share between 0 and 1 that counts after 20 finished jobs. ``window`` bounds all unfinished jobs:
+    queued, running, waiting for a retry, or not yet taken by the reader; the default is 1,000 or twice the concurrency.
+    ``grace_s`` is how long a cancelled function may take to end before it is abandoned, ``drain_s`` how long running
+    attempts may take when a run is stopped. ``classify`` maps an exception to a kind ("transient", "permanent", …), or
+    to None for the usual rule.
 
-    The concurrency is a ceiling: the limit of each model is found below it. With ``adaptive=True`` so is that of each job's key, with
-    ``adaptive=False`` none is. ``park_after_s`` is how long something that jobs depend on may be unavailable before the run pauses:
-    by default 60 seconds or, as long as no call of a model has succeeded, until one more has failed.
-    ``budget_usd`` is the most that the run may cost, across resumes. It never changes a request: each call reserves what it may
-    cost at most, and the run pauses when nothing more may start.
+    The concurrency is a ceiling: the limit of each model is found below it. With ``adaptive=True`` so is that of each
+    job's key, with ``adaptive=False`` none is. ``park_after_s`` is how long something that jobs depend on may be
+    unavailable before the run pauses: by default 60 seconds or, as long as no call of a model has succeeded, until one
+    more has failed. ``budget_usd`` is the most that the run may cost, across resumes. It never changes a request: each
+    call reserves what it may cost at most, and the run pauses when nothing more may start.
 
-    With ``isolation="process"`` attempts run in worker processes, which can be killed and whose death fails one attempt only.
-    At most ``workers`` of them run at once, whatever the concurrency; by default as many as there are cores to use.
+    With ``isolation="process"`` attempts run in worker processes, which can be killed and whose death fails one attempt
+    only. At most ``workers`` of them run at once, whatever the concurrency; by default as many as there are cores to
+    use.
     """
 
     concurrency: int | None = None
@@ -164,7 +167,7 @@ class Policy:
         return DEFAULT_CONCURRENCY if self.concurrency is None else self.concurrency
 
     def tolerates(self, failed: int, judged: int) -> bool:
-        """Whether so many failures, of so many that succeeded or failed, are within ``max_failures``; by default none are."""
+        """Whether so many failures, of so many finished items, are within ``max_failures``; by default none are."""
         if type(self.max_failures) is float:
             return not judged or failed / judged <= self.max_failures
         return failed <= (self.max_failures or 0)

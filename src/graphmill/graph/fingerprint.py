@@ -16,8 +16,8 @@ def graph_fingerprints(
 ) -> dict[str, str]:
     """Return the fingerprint of each part; a function is a single part.
 
-    The parts of a workflow are its nodes, their order, inputs and outputs; those of another library's graph come from its
-    adapter. ``version`` covers everything that is not visible here, such as helpers that a function calls.
+    The parts of a workflow are its nodes, their order, inputs and outputs; those of another library's graph come from
+    its adapter. ``version`` covers everything that is not visible here, such as helpers that a function calls.
     """
     if not isinstance(graph, Graph | AdaptedGraph):
         return {f"function {callable_name(graph)}": function_fingerprint(graph, version)}

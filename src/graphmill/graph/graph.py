@@ -134,8 +134,9 @@ class Node:
 class Graph(Programmed):
     """A workflow, to be passed to ``gm.batch``: nodes by id in listed order, and the edges between them.
 
-    ``given`` are inputs fixed for every job, ``choices`` override its models. ``written`` is the workflow itself if it was
-    given as data, without a file; ``texts`` are those of its files by path: its own, its children's and what they include.
+    ``given`` are inputs fixed for every job, ``choices`` override its models. ``written`` is the workflow itself if it
+    was given as data, without a file; ``texts`` are those of its files by path: its own, its children's and what they
+    include.
     """
 
     name: str

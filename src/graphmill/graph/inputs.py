@@ -91,8 +91,8 @@ class Binding:
         if len(self._open) == 1:
             return {self._open[0]: item}
         raise Permanent(
-            f"the item must be a mapping, got {type(item).__name__}; other items need a workflow with one required input, "
-            f"and this one has {len(self._open)}"
+            f"the item must be a mapping, got {type(item).__name__}; other items need a workflow with one required "
+            f"input, and this one has {len(self._open)}"
         )
 
 

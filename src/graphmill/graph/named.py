@@ -14,7 +14,7 @@ from graphmill.core.suggest import suggestion
 
 
 def find_named(name: object, root: Path | None = None, *, what: str = "graph") -> Any:
-    """Import ``module:name``, also from the folder ``root``, which stays on the import path; ValueError says what is wrong."""
+    """Import ``module:name``, also from the folder ``root``, which stays on the import path; else ValueError."""
     module_name, colon, path = name.partition(":") if isinstance(name, str) else ("", "", "")
     if not (module_name and colon and path) or not re.fullmatch(r"[^\W\d]\w*(?:\.\w+)*", module_name):
         raise ValueError(f"{what} must be module:name, got {name!r}")

@@ -1,4 +1,4 @@
-"""Params of node types: checked as written, read at each attempt, and documented."""
+"""Params of node types: checked as written, and documented."""
 
 from __future__ import annotations
 
@@ -54,22 +54,8 @@ def param_problems(node_type: NodeType[Any], params: Mapping[str, Any]) -> list[
     return list(_struct_problems(node_type.Params, params, (), as_written=node_type.untemplated))
 
 
-def read_params(node_type: NodeType[Any], params: Mapping[str, Any]) -> Any:
-    """Make the type's Params from resolved values; Permanent names the field that does not fit."""
-    if node_type.Params is None:
-        return params
-    for name in node_type.in_pieces:
-        if isinstance(params.get(name), list):
-            params = {**params, name: join_pieces(params[name])}
-    try:
-        return msgspec.convert(params, node_type.Params)
-    except msgspec.ValidationError as error:
-        reason = _misfits(node_type.Params, params, error)
-        raise Permanent(f"invalid params for {node_type.name}: {reason}") from error
-
-
 def given_params(node_type: NodeType[Any], params: Mapping[str, Any], *, of: str) -> dict[str, Any]:
-    """Check params of a type that are set outside of a workflow, without those that are None; UsageError starts with ``of``."""
+    """Check params of a type that are set outside of a workflow; None means unset. ``of`` begins a UsageError."""
     # NumPy has its own float type, and a Decimal would be sent as text.
     given = {name: value for name, value in params.items() if value is not None}
     for name, value in given.items():
@@ -80,8 +66,14 @@ def given_params(node_type: NodeType[Any], params: Mapping[str, Any], *, of: str
     try:
         msgspec.convert(given, node_type.Params)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{of}: {_misfits(node_type.Params, given, error)}") from None
+        raise UsageError(f"{of}: {describe_misfits(node_type.Params, given, error)}") from None
     return given
+
+
+def describe_misfits(struct: type[msgspec.Struct], params: Mapping[str, Any], error: msgspec.ValidationError) -> str:
+    """Say which params do not fit, in our own words where we have some."""
+    problems = _struct_problems(struct, params, (), as_written=frozenset(map(str, params)))
+    return "; ".join(map(str, problems)) or str(error)
 
 
 def misfit(kind: Any, value: Any, at: At, *, is_written: bool = True) -> ParamError | None:
@@ -113,11 +105,6 @@ def description(kind: Any) -> str:
         return ""
     texts = (entry.description for entry in get_args(kind)[1:] if isinstance(entry, msgspec.Meta))
     return next((text for text in texts if text), "")
-
-
-def _misfits(struct: type[msgspec.Struct], params: Mapping[str, Any], error: msgspec.ValidationError) -> str:
-    problems = _struct_problems(struct, params, (), as_written=frozenset(map(str, params)))
-    return "; ".join(map(str, problems)) or str(error)
 
 
 @cache
@@ -284,7 +271,7 @@ def pieces_of(text: str) -> tuple[str | Filled, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParamDoc:
-    """One param: name, type in words, default as JSON (None: required), whether it may contain templates, description."""
+    """One param: name, type in words, default as JSON (None: required), whether it is templated, description."""
 
     name: str
     type: str

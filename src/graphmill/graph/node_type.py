@@ -35,8 +35,8 @@ class Output(NamedTuple):
 class NodeCall(NamedTuple):
     """One attempt as the engine runs it: ``function(value)`` returns what ``run`` would.
 
-    With ``isolation="process"`` the function must be importable by name and the value picklable. ``timeout_s`` is a limit
-    from the params, in addition to the node's own.
+    With ``isolation="process"`` the function must be importable by name and the value picklable. ``timeout_s`` is a
+    limit from the params, in addition to the node's own.
     """
 
     function: Callable[[Any], Any]
@@ -94,7 +94,9 @@ class StepContext(Protocol):
     def settle(self, reserved_nano: int, used_nano: int) -> None:
         """Note what a call used for which so much was reserved."""
 
-    def report(self, usage: Usage, model: str, *, is_answer: bool = True, is_settled: bool = False) -> None:
+    def report(
+        self, usage: Usage, model: str, *, role: str = "", is_answer: bool = True, is_settled: bool = False
+    ) -> None:
         """Add to what the attempt has used, of this model."""
 
     @property
@@ -115,7 +117,7 @@ class StepContext(Protocol):
 
 
 class Context:
-    """What a node's code can use in one attempt besides its params; ``target`` is the model of a type that calls one."""
+    """What a node's code can use in one attempt besides its params; ``target`` is the model it calls."""
 
     __slots__ = ("_context", "path", "root", "target")
 
@@ -186,15 +188,17 @@ class Context:
         """The usage of this attempt so far; None for none."""
         return self._context.usage
 
-    def report_usage(self, usage: Usage, model: str = "", *, is_answer: bool = True, is_settled: bool = False) -> None:
+    def report_usage(
+        self, usage: Usage, model: str = "", *, role: str = "", is_answer: bool = True, is_settled: bool = False
+    ) -> None:
         """Add usage of a model, by default of the target; it counts even if the attempt fails.
 
-        Pass ``is_answer=False`` if the model did not answer: results name only models that did. ``is_settled`` says that
-        a budget has counted it already.
+        ``role`` is that of the node. Pass ``is_answer=False`` if the model did not answer: results name only models
+        that did. ``is_settled`` says that a budget has counted it already.
         """
         if not model and self.target is not None:
             model = self.target.lane
-        self._context.report(usage, model, is_answer=is_answer, is_settled=is_settled)
+        self._context.report(usage, model, role=role, is_answer=is_answer, is_settled=is_settled)
 
     @property
     def has_budget(self) -> bool:
@@ -240,8 +244,10 @@ class _NoStep:
     def idempotency_key(self) -> str:
         return ""
 
-    def report(self, usage: Usage, model: str, *, is_answer: bool = True, is_settled: bool = False) -> None:
-        del usage, model, is_answer, is_settled
+    def report(
+        self, usage: Usage, model: str, *, role: str = "", is_answer: bool = True, is_settled: bool = False
+    ) -> None:
+        del usage, model, role, is_answer, is_settled
 
     has_budget = False
 
@@ -276,19 +282,19 @@ class ParamError(ValueError):
 class NodeType(Generic[P]):
     """One kind of node, made once and shared by all nodes of that kind; it holds no state.
 
-    ``Params`` is a frozen msgspec.Struct that forbids unknown fields, each with ``Annotated[…, msgspec.Meta(description=…)]``;
-    None takes any mapping. ``outputs`` describes the outputs; None: any.
+    ``Params`` is a frozen msgspec.Struct that forbids unknown fields, each with ``Annotated[…,
+    msgspec.Meta(description=…)]``; None takes any mapping. ``outputs`` describes the outputs; None: any.
 
-    Params: ``untemplated`` ones are taken as written; for those ``in_pieces``, ``pieces_of`` separates written text from
-    the values of templates; ``incidental`` ones do not decide the output, so changing them does not change the node;
-    ``streamed`` ones may be the sequence of a large batch, which is otherwise loaded into memory.
+    Params: ``untemplated`` ones are taken as written; for those ``in_pieces``, ``pieces_of`` separates written text
+    from the values of templates; ``incidental`` ones do not decide the output, so changing them does not change the
+    node; ``streamed`` ones may be the sequence of a large batch, which is otherwise loaded into memory.
 
-    Flags: a type that ``redacts_outputs`` has each secret in them replaced by ``{env: NAME}``; one that ``asks_model`` has
-    params ``model`` and ``role``, from which its context's target is made; one that is not ``is_recorded`` is computed
-    again after a restart; one that ``is_end`` ends its workflow by returning the action ``end``.
+    Flags: a type that ``redacts_outputs`` has each secret in them replaced by ``{env: NAME}``; one that ``asks_model``
+    has params ``model`` and ``role``, from which its context's target is made; one that is not ``is_recorded`` is
+    computed again after a restart; one that ``is_end`` ends its workflow by returning the action ``end``.
 
-    ``example`` is a node in YAML for the docs. ``packages`` are other packages that a step needs; a manifest records their
-    versions. ``package``, set by the registry, is the name and version of the package that the type comes from.
+    ``example`` is a node in YAML for the docs. ``packages`` are other packages that a step needs; a manifest records
+    their versions. ``package``, set by the registry, is the name and version of the package that the type comes from.
     """
 
     name: ClassVar[str]
@@ -336,12 +342,12 @@ class NodeType(Generic[P]):
         raise NotImplementedError
 
     def isolation(self, params: Mapping[str, Any]) -> Isolation | None:
-        """Return whether attempts run in a worker process, for params as written; ``call`` then returns what is sent there."""
+        """Whether attempts with these params run in a worker process; ``call`` then returns what is sent there."""
         del params
         return None
 
     def memory_bytes(self, params: Mapping[str, Any]) -> int | None:
-        """Return how much memory a worker process may use for it, for params as written; None for no limit of its own."""
+        """Return how much memory its worker process may use with these params; None for no limit of its own."""
         del params
         return None
 

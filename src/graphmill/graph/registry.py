@@ -133,7 +133,7 @@ class ProviderRegistry(_Registry[Provider]):
 
 
 class WorkflowRegistry(_Registry[Path]):
-    """The folders of installed workflows: an entry point ``mine = "package.folder"`` leads to ``package/folder/mine.yaml``."""
+    """The folders of installed workflows: entry point ``mine = "package.folder"`` is ``package/folder/mine.yaml``."""
 
     group = WORKFLOW_GROUP
     what = "workflow"
@@ -153,7 +153,7 @@ def workflow_registry() -> WorkflowRegistry:
 
 
 def installed_workflow(name: str) -> Path | None:
-    """Return the file of the installed workflow of this name; None if there is none. UsageError if its package is broken."""
+    """Return the file of an installed workflow; None if there is none. UsageError if its package is broken."""
     installed = workflow_registry()
     if name not in installed.names:
         return None

@@ -1,4 +1,4 @@
-"""Secrets: workflow values named as ``{env: NAME}``, and the redactor that keeps their values out of messages and records."""
+"""Secrets: values named as ``{env: NAME}``, and the redactor that keeps them out of messages and records."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def find_secrets(value: Any, at: tuple[str | int, ...] = ()) -> Iterator[tuple[t
 class Redactor:
     """Replaces secrets in texts that are shown or stored: whole, in part, cut short, or written with escapes.
 
-    ``names`` are environment variables, read at each use and replaced by ``{env: NAME}``; ``values`` are replaced by ``…``.
+    ``names`` are environment variables, read at each use and replaced by ``{env: NAME}``; ``values`` are replaced by
+    ``…``.
     """
 
     names: tuple[str, ...] = ()
@@ -114,7 +115,7 @@ class Redactor:
         return _redact(text, secrets) if secrets else text
 
     def data(self, value: Any) -> Any:
-        """Replace only whole secrets in the texts of JSON-like data: a part found in data may well be there by chance."""
+        """Replace only whole secrets in the texts of data: a part of one may be there by chance."""
         secrets = self._secrets()
         return _redact_data(value, secrets) if secrets else value
 
@@ -151,7 +152,7 @@ class _Secret(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """One way to read a text: its letters, where each of them is in the text, and at which letters it may have been cut."""
+    """One way to read a text: its letters, where each is in the text, and where the text may have been cut."""
 
     letters: str
     spans: list[tuple[int, int]]

@@ -20,17 +20,17 @@ from graphmill.graph.template import Literal, Placeholder, Reference, TemplateEr
 
 _NODE = "answer"
 _NOT_IN_NAMES = (" ", '"', "'")
-_RENAMED = "; rename such a field, as in 'First name', in the items first"
+_RENAMED = "; give such a field another name, as in --map 'name=First name'"
 _OPENING = re.compile(r"\$+(?=\{)")
 
 
 def load(path: str | Path) -> Graph:
-    """Read a workflow file, YAML or JSON, or an installed workflow by its name; WorkflowError lists all its problems."""
+    """Read a workflow, YAML or JSON, by its file or installed name; WorkflowError lists all its problems."""
     return compile_workflow(Document.read(workflow_file(path)))
 
 
 def workflow_file(name: str | Path) -> str | Path:
-    """Return the file of an installed workflow of this name, unless there is a file of this path; any other path as it is."""
+    """Return the file of an installed workflow, unless there is a file of this path; any other path as it is."""
     if isinstance(name, Path) or Path(name).name != name or Path(name).suffix or _is_file(name):
         return name
     installed = installed_workflow(name)
@@ -53,7 +53,7 @@ def load_data(data: Mapping[str, Any], path: str | None = None) -> Graph:
 
 
 def prompt_workflow(prompt: str, *, system: str | None = None, schema: Mapping[str, Any] | None = None) -> Graph:
-    """Make a workflow that sends a prompt for each item; its templates refer to the item's fields. UsageError for a mistake.
+    """Make a workflow that sends a prompt for each item; templates name its fields. UsageError for a mistake.
 
     With a ``schema``, a JSON Schema without templates, the answers are data.
     """

@@ -69,7 +69,7 @@ def _translate_connecting(error: Exception) -> NotSentError:
     if isinstance(error.os_error, BlockedSocketError):
         return ForbiddenAddressError("the host's address is not public")
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return NotSentError(f"host not found: {_cause(error.os_error)}")
+        return NotSentError(f"host not found: {error.host} ({_cause(error.os_error)})")
     return NotSentError(f"cannot connect: {_refusal(error.os_error)} ({error.host}:{error.port})")
 
 

@@ -69,9 +69,9 @@ class RecordingPlan:
 class Selection:
     """Which items run again: without any of these, all that failed and are not ambiguous.
 
-    ``items`` are ids, ``kinds`` those of failures. With ``partial`` all that succeeded with less than all; then failed ones
-    only if ``kinds`` names them. A model's refusal, or an answer that was cut or did not fit, is an answer: only with
-    ``resample``, or if its item is named, the model is asked for another.
+    ``items`` are ids, ``kinds`` those of failures. With ``partial`` all that succeeded with less than all; then failed
+    ones only if ``kinds`` names them. A model's refusal, or an answer that was cut or did not fit, is an answer: only
+    with ``resample``, or if its item is named, the model is asked for another.
     """
 
     items: frozenset[str] | None = None
@@ -225,8 +225,8 @@ class Journal:
             answers = sum(1 for _ in self._failed(run, replace(selection, resample=True)))
             if answers:
                 return (
-                    f"run {run.id} has no failed items to retry but {answers:,} whose answer was refused, cut or did not fit; "
-                    "--resample (resample=True) asks for other answers"
+                    f"run {run.id} has no failed items to retry but {answers:,} whose answer was refused, cut or did "
+                    "not fit; --resample (resample=True) asks for other answers"
                 )
         if selection != _ALL:
             return f"run {run.id} has no failed items to retry among those named"
@@ -349,7 +349,7 @@ class Journal:
 
 
 def open_journal(place: str | Path | None = None, *, create: bool = True) -> Journal:
-    """Open a journal: a path, ``sqlite:///path``, ``memory:``, or the default (GRAPHMILL_JOURNAL, .graphmill/runs.db)."""
+    """Open a journal: a path, ``sqlite:///path``, ``memory:``, or GRAPHMILL_JOURNAL, else .graphmill/runs.db."""
     return Journal(open_store(place, create=create))
 
 

@@ -34,8 +34,8 @@ class RunState(StrEnum):
 class RunStatus(NamedTuple):
     """A run's state, its cause in one word, and whether its process lives.
 
-    A run is paused by request, interrupted (its process died), by an outage, its budget or a question; it failed by fail_fast,
-    max_failures, deadline, stuck, journal or an error.
+    A run is paused by request, interrupted (its process died), by an outage, its budget or a question; it failed by
+    fail_fast, max_failures, deadline, stuck, journal or an error.
     """
 
     state: RunState
@@ -157,7 +157,7 @@ class RunRecord:
 
     @property
     def scored_id(self) -> str:
-        """The id of the run that it scores; empty if it is no scoring pass."""
+        """The id of the run that it scores; empty if it is not a scoring pass."""
         return str(self.manifest.get("of") or "")
 
     @property
@@ -179,9 +179,9 @@ class RunRecord:
 class ResultRow(msgspec.Struct, frozen=True, gc=False):
     """The outcome of one item in one generation; recorded once.
 
-    Bodies are canonical JSON; ``content`` is the input's hash. ``more`` holds usage, cost and flags; ``is_degraded`` and
-    ``is_partial`` are two of the flags, for counts. Usage covers all that led to the outcome, whichever rows name it too; ``spent`` is
-    what no earlier row has named.
+    Bodies are canonical JSON; ``content`` is the input's hash. ``more`` holds usage, cost and flags; ``is_degraded``
+    and ``is_partial`` are two of the flags, for counts. Usage covers all that led to the outcome, whichever rows name
+    it too; ``spent`` is what no earlier row has named.
     """
 
     key: bytes

@@ -14,7 +14,8 @@ _BEGAN_AT = 1_767_225_600  # 2026-01-01T00:00Z
 _STEP_S = 8
 _MADE = re.compile(f"[{_DIGITS[10:]}][{_DIGITS}]{{{_LEAST_LENGTH - 1},}}")
 _MARK = "+"
-_CHOSEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}(?:\+[A-Za-z0-9_-]{1,40})?")
+_CHOSEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_OF_PASS = re.compile(rf"{_CHOSEN.pattern}\+[A-Za-z0-9_-]{{1,40}}")
 
 
 def new_run_id(now: float, newest: str | None) -> str:
@@ -30,9 +31,10 @@ def new_run_id(now: float, newest: str | None) -> str:
     return _text(ordinal if newest is None else max(ordinal, _ordinal(newest) + 1))
 
 
-def require_run_id(text: object) -> None:
-    """Refuse an id that a person has chosen if it could not be a file's name or a command's argument as it is."""
-    if not isinstance(text, str) or not _CHOSEN.fullmatch(text):
+def require_run_id(text: object, *, is_pass: bool = False) -> None:
+    """Refuse an id that is no plain file name or command argument; only scoring passes have a ``+``."""
+    form = _OF_PASS if is_pass else _CHOSEN
+    if not isinstance(text, str) or not form.fullmatch(text):
         raise UsageError(
             "a run id must have 1 to 64 ASCII letters, digits, '.', '_' or '-' and start with a letter or digit, "
             f"got {text!r:.80}; choose another, such as 'users-1', or leave it out"

@@ -115,7 +115,7 @@ class HeldFile:
         self._memory: mmap.mmap | None = None
 
     def hold(self, nano: int) -> None:
-        """Write the number; JournalError if there is no room for it: then money could be spent twice."""
+        """Write the number; JournalError on a full disk: money could then be spent twice."""
         if self._path is None:
             return
         if self._memory is None:
@@ -141,7 +141,8 @@ class HeldFile:
                 os.close(descriptor)
         except OSError as error:
             raise JournalError(
-                f"cannot note beside the journal what calls may cost: {error.strerror}; free space, or leave the budget out"
+                f"cannot note beside the journal what calls may cost: {error.strerror}; free space, or leave the "
+                "budget out"
             ) from error
 
 

@@ -17,7 +17,7 @@ import msgspec
 from graphmill.core.errors import GraphmillError, InternalError, JournalError, describe_error
 from graphmill.core.job import Job
 from graphmill.core.result import WAITING, Failure, Result, Status, StopReason
-from graphmill.core.usage import Usage, add_by_model, spent_nano
+from graphmill.core.usage import RunUsage, Usage, add_by_model, model_of, spent_nano
 from graphmill.engine.attempts.threads import Mailbox
 from graphmill.engine.results.recorder import (
     GATHER_S,
@@ -143,14 +143,14 @@ class JournalWriter:
         row = AttemptRow(record.key, record.generation, path, attempt, failure.kind, error, usage_body(usage), spent)
         return self._put(*self._calls_of(job, path), row)
 
-    def spend(self, job: Job, model: str, usage: Usage) -> None:
+    def spend(self, job: Job, spender: str, usage: Usage) -> None:
         """Hold usage for the job's next row."""
         if job.id in self._records:
             before = self._spent.get(job.id)
             if before is None:
-                self._spent[job.id] = {model: usage}
+                self._spent[job.id] = {spender: usage}
             else:
-                self._spent[job.id] = add_by_model(before, {model: usage})
+                self._spent[job.id] = add_by_model(before, {spender: usage})
 
     def hold(self, nano: int) -> None:
         """Note what the run counts as spent if it dies now."""
@@ -178,7 +178,7 @@ class JournalWriter:
     @property
     def usage(self) -> Spent:
         """What durable rows of this and earlier processes have spent."""
-        return self._ledger.usage
+        return RunUsage(self._ledger.usage)
 
     def recall(self, job: Job) -> Recall | None:
         """Return what earlier processes have recorded of a job's steps; None if nothing."""
@@ -191,7 +191,7 @@ class JournalWriter:
         return Recall(outcomes, set(valid.intended), dict(valid.failed), since, before_s)
 
     def step(self, job: Job, path: str, content: bytes, outcome: StepOutcome) -> int:
-        """Queue a step's row. An item that gets further is no longer suspected of having killed the process."""
+        """Queue a step's row. An item that makes progress did not kill the process."""
         record = self._records[job.id]
         if record.is_suspected:
             self._records[job.id] = msgspec.structs.replace(record, is_suspected=False)
@@ -405,7 +405,7 @@ class JournalWriter:
 def _outcome(order: int, step: StepRow) -> StepOutcome:
     if step.is_note:
         return StepOutcome(step.noted, None, attempts=0, order=order)
-    failure, models = None, tuple(step.spent or ())
+    failure, models = None, tuple(dict.fromkeys(map(model_of, step.spent or ())))
     if step.error is not None:
         failure, models = failure_from(step.error), ()
     return StepOutcome(

@@ -120,7 +120,7 @@ class CodeCall(NamedTuple):
 
 
 def run_code(call: CodeCall) -> Output:
-    """Run code once in a namespace of its own; return ``result`` as JSON data and what was printed. ``next`` is the action."""
+    """Run code once in its own namespace; return ``result`` as JSON, what was printed, and ``next`` as the action."""
     program = _program(call.code)
     _check_types(program, call.inputs)
     namespace = _namespace(call.inputs)

@@ -118,8 +118,10 @@ class BranchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     cases: Annotated[
         dict[Any, str],
         Meta(
-            description="Value → action. Keys are text, so values are compared by their JSON text: the case `true` matches true "
-            'and "true", the case `3` matches 3, 3.0 and "3", the case `null` matches null. A list or a mapping matches no case.'
+            description="Value → action. Keys are text, so values are compared by their JSON text: the case `true` "
+            "matches true "
+            'and "true", the case `3` matches 3, 3.0 and "3", the case `null` matches null. A list or a mapping '
+            "matches no case."
         ),
     ] = {}
     default: Annotated[
@@ -191,8 +193,8 @@ class EndParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     cases: Annotated[
         dict[Any, EndStatus | EndSpec],
         Meta(
-            description="Value → `succeeded`, `partial` (succeeded with the flag partial), `failed`, or {status, flag, reason}. Values "
-            "are compared by their JSON text, as in a branch."
+            description="Value → `succeeded`, `partial` (succeeded with the flag partial), `failed`, or {status, flag, "
+            "reason}. Values are compared by their JSON text, as in a branch."
         ),
     ] = {}
     default: Annotated[
@@ -206,7 +208,7 @@ class EndParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class EndNode(CasesNode[EndParams]):
-    """Ends the job. It returns the action ``end``, so no ``default`` edge fires; to fail the job, it raises Permanent."""
+    """Ends the job with the action ``end``, so no ``default`` edge fires; raises Permanent to fail the job."""
 
     name = "end"
     summary = "Ends the job with a status that a value chooses: nothing listed after it runs."
@@ -275,8 +277,8 @@ class WorkflowParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     workflow: Annotated[
         str | dict[str, Any],
         Meta(
-            description="The child: a path relative to this file, the name of a workflow file beside it or of an installed one, "
-            "or a workflow written here. A workflow cannot contain itself."
+            description="The child: a path relative to this file, the name of a workflow file beside it or of an "
+            "installed one, or a workflow written here. A workflow cannot contain itself."
         ),
     ]
     inputs: Annotated[dict[str, Any], Meta(description="The child's inputs by name.")] = {}
@@ -333,7 +335,7 @@ def _find_case(on: Any, cases: Mapping[Any, T], default: T | None) -> T:
 
 
 def _texts_of(value: Any) -> Iterator[str]:
-    """Yield the texts that a scalar matches: ``true`` for true and "true", ``3`` for 3, "3" and 3.0. A list or mapping has none."""
+    """Yield the texts that a scalar matches: ``3`` for 3, "3" and 3.0. A list or mapping has none."""
     if isinstance(value, str):
         yield value
     elif value is None or isinstance(value, bool | int | float):

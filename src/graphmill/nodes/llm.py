@@ -36,8 +36,9 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     messages: Annotated[
         list[Any] | None,
         Meta(
-            description="The conversation before the prompt, or instead of it: `{role, content}`, of system, user, assistant or tool; "
-            "content is text, or a list of `{type: text, text}` and `{type: image, url}` or `{type: image, data, media_type}`."
+            description="The conversation before the prompt, or instead of it: `{role, content}`, of system, user, "
+            "assistant or tool; content is text, or a list of `{type: text, text}` and `{type: image, url}` or `{type: "
+            "image, data, media_type}`."
         ),
     ] = None
     model: Annotated[str | None, Meta(description="`provider/model`, or a name defined in `graphmill.yaml`.")] = None
@@ -68,14 +69,15 @@ class LlmParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     output_schema: Annotated[
         dict[str, Any] | None,
         Meta(
-            description="A JSON Schema for the answer; `response` is then the data. An answer that does not fit is asked for again, "
-            "with the reason, at most twice."
+            description="A JSON Schema for the answer; `response` is then the data. An answer that does not fit is "
+            "asked for again, with the reason, at most twice."
         ),
     ] = None
     images: Annotated[
         list[str | dict[str, Any]],
         Meta(
-            description="Images sent with the prompt: URLs, files beside the workflow, or `{data, media_type}` in base64."
+            description="Images sent with the prompt: URLs, files beside the workflow, or `{data, media_type}` in "
+            "base64."
         ),
     ] = []
     tools: Annotated[

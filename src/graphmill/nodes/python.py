@@ -25,8 +25,8 @@ class PythonParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     code: Annotated[
         str | None,
         Meta(
-            description="Python that assigns to `result`; the inputs are its variables. Runs in a worker process, each time with a "
-            "new namespace. Text assigned to `next` is the action."
+            description="Python that assigns to `result`; the inputs are its variables. Runs in a worker process, each "
+            "time with a new namespace. Text assigned to `next` is the action."
         ),
     ] = None
     function: Annotated[str | None, Meta(description="`module:name`, called with the inputs as keyword arguments.")] = (
@@ -38,7 +38,8 @@ class PythonParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     isolation: Annotated[
         Literal["process"] | None,
         Meta(
-            description="`process` calls the function in a worker process, which can be killed; code always runs in one."
+            description="`process` calls the function in a worker process, which can be killed; code always runs in "
+            "one."
         ),
     ] = None
     timeout: Annotated[
@@ -47,15 +48,15 @@ class PythonParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     memory_mb: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="Megabytes that the worker process may use, with what it starts; with more it is killed, and the attempt "
-            "fails as `crash`."
+            description="Megabytes that the worker process may use, with what it starts; with more it is killed, and "
+            "the attempt fails as `crash`."
         ),
     ] = None
     requires: Annotated[list[str], Meta(description="Packages that the code needs; for readers only.")] = []
 
 
 class PythonNode(NodeType[PythonParams]):
-    """Runs async functions on the event loop and plain ones in threads; code, and functions on request, in worker processes."""
+    """Runs async functions on the loop, plain ones in threads; code, and functions on request, in workers."""
 
     name = "python"
     summary = "Runs Python: a function named by module and name, or code written in the workflow."

@@ -33,8 +33,8 @@ class SandboxParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     code: Annotated[
         str | None,
         Meta(
-            description="A program in Python: one template, such as `${solve.response}`, of which the last code block is taken, or "
-            "text without a template. Pass values by `args`, `stdin` or `files`."
+            description="A program in Python: one template, such as `${solve.response}`, of which the last code block "
+            "is taken, or text without a template. Pass values by `args`, `stdin` or `files`."
         ),
     ] = None
     command: Annotated[
@@ -65,8 +65,8 @@ class SandboxNode(NodeType[SandboxParams]):
         "stdout": "what the program wrote, as UTF-8; at most 65,536 bytes",
         "stderr": "the same of standard error",
         "exit_code": "its exit code; negative if a signal ended it",
-        "outcome": "`success`, `compile_error`, `exception`, `failed` (another exit code than 0), `timeout`, `memory_limit`, "
-        "`output_limit` or `file_limit`",
+        "outcome": "`success`, `compile_error`, `exception`, `failed` (another exit code than 0), `timeout`, "
+        "`memory_limit`, `output_limit` or `file_limit`",
         "files": "the content of `outputs` by name, as UTF-8; without those that it did not write",
     }
     untemplated = frozenset({"outputs", "cpu_s", "wall_s", "memory_mb"})
@@ -120,7 +120,8 @@ def _check_code(code: str) -> None:
         return
     if len(parts) > 1 and any(isinstance(part, Placeholder) for part in parts):
         raise ParamError(
-            "code is one template or has none: a value in the middle of it would be run; pass it by args, stdin or files",
+            "code is one template or has none: a value in the middle of it would be run; pass it by args, stdin or "
+            "files",
             at=("code",),
         )
 
@@ -131,7 +132,8 @@ def _check_command(command: list[Any]) -> None:
     for number, word in enumerate(command):
         if number and command[number - 1] in _CODE_FOLLOWS and is_open(word):
             raise ParamError(
-                f"a template after {command[number - 1]} would be run as code; pass the value as an argument after it, or by stdin",
+                f"a template after {command[number - 1]} would be run as code; pass the value as an argument after it, "
+                "or by stdin",
                 at=("command", number),
             )
 

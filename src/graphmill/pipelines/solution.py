@@ -22,7 +22,7 @@ _CONFIDENCE = re.compile(
 
 
 class Solution(NamedTuple):
-    """What was read from an answer; None is what it does not say. ``answer`` is the text without the stated confidence."""
+    """What was read from an answer; None if not stated. ``answer`` is the text without the confidence."""
 
     answer: str
     solution: str | None
@@ -104,7 +104,8 @@ class SolutionParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     domain: Annotated[
         str,
         Meta(
-            description="`math`: the solution is in the last `\\boxed{}`; `code`: in the last code block; any other: it is the whole text."
+            description="`math`: the solution is in the last `\\boxed{}`; `code`: in the last code block; any other: "
+            "it is the whole text."
         ),
     ] = "general"
 

@@ -54,7 +54,7 @@ def _record(trace: Trace, step: TraceStep) -> dict[str, Any]:
 
 
 def trajectory_name(trace: Trace) -> str:
-    """Return the file name of an item's trajectory: the number of its row, its id and, from the second on, its sample."""
+    """Return the file name of an item's trajectory: its row number, id and, from the second on, sample."""
     name = f"{trace.row:05}-{_NOT_IN_NAMES.sub('_', trace.item_id)[:_NAME_CHARS]}"
     if trace.sample > 1:
         name += f"-{trace.sample}"
@@ -67,7 +67,10 @@ def write_trajectories(traces: Iterable[Trace], folder: Path) -> int:
     with _new_folder(folder) as temporary:
         for trace in traces:
             lines = [json_bytes(record) + b"\n" for record in trajectory(trace)]
-            (temporary / trajectory_name(trace)).write_bytes(b"".join(lines))
+            file = temporary / trajectory_name(trace)
+            if file.exists():  # a row that was inserted later may have the number and the letters of another
+                file = file.with_stem(f"{file.stem}~{count}")
+            file.write_bytes(b"".join(lines))
             count += 1
     return count
 
@@ -75,7 +78,7 @@ def write_trajectories(traces: Iterable[Trace], folder: Path) -> int:
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[Path]:
     """Give a temporary folder that becomes this one at the end; one that has files already is refused."""
-    temporary = folder.with_name(f".graphmill-{uuid4().hex[:8]}.tmp")
+    temporary = folder.parent / f".graphmill-{uuid4().hex[:8]}.tmp"
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{str(folder)!r} already exists; name a new or an empty folder")

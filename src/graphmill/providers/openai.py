@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from graphmill.core.errors import AttemptError, Permanent, Unavailable
-from graphmill.core.json import to_json
+from graphmill.core.json import text_or_json
 from graphmill.core.model_call import (
     FinishReason,
     Image,
@@ -242,10 +242,8 @@ def _write_part(part: Text | Image) -> dict[str, Any]:
 
 
 def _write_tool_call(call: ToolCall) -> dict[str, Any]:
-    arguments = call.arguments
-    if not isinstance(arguments, str):
-        arguments = to_json(arguments)
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    function = {"name": call.name, "arguments": text_or_json(call.arguments)}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
@@ -266,7 +264,7 @@ def _read_text(content: Any) -> str | None:
 
 
 def _read_reasoning(message: Mapping[str, Any]) -> str:
-    """Read the reasoning: DeepSeek, vLLM and SGLang call it ``reasoning_content``, OpenRouter and newer vLLM ``reasoning``."""
+    """Read the reasoning: ``reasoning_content`` (DeepSeek, vLLM, SGLang) or ``reasoning`` (OpenRouter, newer vLLM)."""
     for name in ("reasoning_content", "reasoning"):
         if found := text_at(message, name):
             return found
@@ -301,8 +299,10 @@ def _read_token(data: Any) -> TokenLogprob:
 
 
 def _read_cost(used: dict[str, Any]) -> int | None:
-    """Read the cost that OpenRouter and Perplexity report; with a key of one's own, OpenRouter tells the provider's share apart."""
+    """Read the cost that OpenRouter and Perplexity report; OpenRouter adds the provider's share for own keys."""
     cost: Any = used.get("cost")
+    if cost is None:
+        return None
     if isinstance(cost, dict):
         cost = cost.get("total_cost")
     upstream = value_at(used, "cost_details", "upstream_inference_cost") if used.get("is_byok") is True else 0

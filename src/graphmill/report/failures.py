@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any
@@ -12,21 +12,23 @@ from graphmill.engine.results.statistics import ErrorGroup, ErrorGroups
 from graphmill.journal.records import Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.run_view import run_name
-from graphmill.report.text import error_lines, group_lines, more_lines
+from graphmill.report.text import error_lines, group_lines, more_lines, one_line_message
+
+_REASON_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """How many items failed, in groups, and the first of them in input order; the same of flagged ones by id."""
+    """How many items failed, in groups, and the first of them in input order; the same of flagged ones."""
 
     run: RunRecord
     failed: int
     groups: Sequence[ErrorGroup]
     first: Sequence[Result]
     degraded: int = 0
-    first_degraded: Sequence[str] = ()
+    first_degraded: Sequence[Result] = ()
     partial: int = 0
-    first_partial: Sequence[str] = ()
+    first_partial: Sequence[Result] = ()
 
 
 def read_failures(archive: Archive, run: RunRecord, *, kind: Kind | None = None, limit: int) -> Failures:
@@ -50,9 +52,9 @@ def _with_flagged(archive: Archive, failures: Failures, limit: int) -> Failures:
     return replace(
         failures,
         degraded=sum(count.number for count in counts if count.is_degraded),
-        first_degraded=[entry.result.job_id for entry in archive.entries(run, Query(is_degraded=True, limit=limit))],
+        first_degraded=[entry.result for entry in archive.entries(run, Query(is_degraded=True, limit=limit))],
         partial=sum(count.number for count in counts if count.is_partial),
-        first_partial=[entry.result.job_id for entry in archive.entries(run, partial)],
+        first_partial=[entry.result for entry in archive.entries(run, partial)],
     )
 
 
@@ -69,16 +71,24 @@ def flagged_lines(failures: Failures) -> list[str]:
     return lines + _flagged_lines(failures.run, failures.partial, failures.first_partial, what)
 
 
-def _flagged_lines(run: RunRecord, number: int, first: Sequence[str], what: str) -> list[str]:
+def _flagged_lines(run: RunRecord, number: int, first: Sequence[Result], what: str) -> list[str]:
     if not number:
         return []
     count = "1 item is" if number == 1 else f"{number:,} items are"
     name = quote(run_name(run))
     return [
         f"{count} {what}",
-        *(f"  graphmill show {name} {quote(item_id)}" for item_id in first),
+        *(f"  graphmill show {name} {quote(result.job_id)}{_reason(result)}" for result in first),
         *more_lines(number - len(first)),
     ]
+
+
+def _reason(result: Result) -> str:
+    """Return the message of the output ``error``, where a workflow that makes partial items says why."""
+    error = result.output.get("error") if isinstance(result.output, Mapping) else None
+    if not isinstance(error, Mapping) or not isinstance(error.get("message"), str):
+        return ""
+    return f"   {one_line_message(error['message'], _REASON_CHARS)}"
 
 
 def answer_lines(failures: Failures) -> list[str]:
@@ -98,9 +108,9 @@ def failures_record(failures: Failures) -> dict[str, Any]:
         "groups": failures.groups,
         "items": [failure_record(result) for result in failures.first],
         "degraded": failures.degraded,
-        "degraded_items": failures.first_degraded,
+        "degraded_items": [result.job_id for result in failures.first_degraded],
         "partial": failures.partial,
-        "partial_items": failures.first_partial,
+        "partial_items": [result.job_id for result in failures.first_partial],
     }
 
 

@@ -21,10 +21,11 @@ _INDENT = "      "
 _HEAD = """\
 # Node types
 
-Written by `python -m graphmill.report.node_page > docs/nodes.md`; `graphmill nodes TYPE` shows the same for each installed type.
+Written by `python -m graphmill.report.node_page > docs/nodes.md`; `graphmill nodes TYPE` shows the same for each
+installed type.
 
-A param accepts a template, `${name}`, or `{env: NAME}`, unless it says "taken as written". For what every node may have beside its
-params (`retry`, `timeout`, `batch`, `loop` …) see [workflows.md](workflows.md).
+A param accepts a template, `${name}`, or `{env: NAME}`, unless it says "taken as written". For what every node may have
+beside its params (`retry`, `timeout`, `batch`, `loop` …) see [workflows.md](workflows.md).
 """
 _TAIL = f"""\
 ## Write your own type
@@ -59,13 +60,15 @@ class Shout(NodeType[ShoutParams]):
 shout = "acme_nodes:Shout"
 ```
 
-Once the package is installed, `type: shout` works, its params are checked before the first item, and `graphmill nodes shout` shows it.
+Once the package is installed, `type: shout` works, its params are checked before the first item, and
+`graphmill nodes shout` shows it.
 An entry point with another name is an alias.
 
 - `run` may return `Output(values, action, flags)` to choose edges.
-- `context` has the step's path, the attempt's number and its timeout, an idempotency key, the workflow's folder and `report_usage`.
-- `context.shared(key, make)` gives what all attempts of a run share, such as a connection pool: made at first use, closed at the end
-  of the run by its `async def close`.
+- `context` has the step's path, the attempt's number and its timeout, an idempotency key, the workflow's folder and
+  `report_usage`.
+- `context.shared(key, make)` gives what all attempts of a run share, such as a connection pool: made at first use,
+  closed at the end of the run by its `async def close`.
 - The exception it raises decides about retries: `Permanent`, `Transient`, `Throttled`, `Unavailable`, `Ambiguous`.
 - If the params decide whether a step may run twice, `effect_of(params)` says so.
 """

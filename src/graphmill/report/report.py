@@ -19,7 +19,7 @@ from graphmill.journal.journal import Journal
 from graphmill.journal.records import EVERYTHING, Query, RunRecord, RunState
 from graphmill.journal.store import Archive
 from graphmill.report.run_view import first_waiting
-from graphmill.report.scores import headlines, score_lines, with_scores
+from graphmill.report.scores import headlines, score_lines, scored_entries
 from graphmill.report.text import (
     ERRORS_SHOWN,
     REHEARSAL,
@@ -47,15 +47,14 @@ _RESUMABLE = (StopReason.OUTAGE, StopReason.REQUEST, StopReason.BUDGET)
 class Report:
     """How a batch went.
 
-    ``stopped`` says why it ended early: fail_fast, max_failures, cancelled, deadline, request, outage or stuck; None if it
-    did not. ``stopped_because`` is the reason in words. ``errors`` are the first five failures, ``waiting`` the first five
-    items that wait for an answer. ``is_complete`` is False while items are pending or wait for an answer.
+    ``stopped`` says why it ended early: fail_fast, max_failures, cancelled, deadline, request, outage or stuck; None if
+    it did not. ``stopped_because`` is the reason in words. ``errors`` are the first five failures, ``waiting`` the
+    first five items that wait for an answer. ``is_complete`` is False while items are pending or wait for an answer.
 
     Results are in input order. Those of a recorded run, which has a ``run_id``, are read from its journal each time;
     ``done_now`` counts the results of this process, ``orphans`` those whose items are no longer in the source.
-    ``samples`` is how often each item was run. ``scores`` are the figures of a scored run, and ``passes`` the reports of
-    the scoring passes of this process.
-    ``is_rehearsal`` says that a script answered in place of models; ``notes``
+    ``samples`` is how often each item was run. ``scores`` are the figures of a scored run, and ``passes`` the reports
+    of the scoring passes of this process. ``is_rehearsal`` says that a script answered in place of models; ``notes``
     then has its rules that never matched.
     """
 
@@ -161,9 +160,9 @@ class Report:
     ) -> dict[Any, Any]:
         """Merge the outputs of succeeded items, which must be mappings, into one mapping.
 
-        Without ``key`` their fields are merged; with it, the whole outputs by their field of that name. Where two outputs
-        give different values for one entry, ``conflict`` decides: "error", "first", "last" (in input order), or a
-        function of the two values.
+        Without ``key`` their fields are merged; with it, the whole outputs by their field of that name. Where two
+        outputs give different values for one entry, ``conflict`` decides: "error", "first", "last" (in input order), or
+        a function of the two values.
         """
         return merge_outputs(self.results(status=Status.SUCCEEDED, where=where), key=key, conflict=conflict)
 
@@ -186,10 +185,10 @@ class Report:
         where: Where | None = None,
         columns: Sequence[str] | None = None,
     ) -> Path:
-        """Write the results to a .jsonl, .json, .csv or .parquet file and return its path; after an error there is no file.
+        """Write the results to a .jsonl, .json, .csv or .parquet file and return its path; no file after an error.
 
-        The results of a run that ended early go to ``name.partial.ext`` and never replace complete ones. ``columns`` are
-        as for ``gm.sink``.
+        The results of a run that ended early go to ``name.partial.ext`` and never replace complete ones. ``columns``
+        are as for ``gm.sink``.
         """
         target = sink(path, columns=columns)
         self.stream(target, status=status, where=where)
@@ -259,7 +258,7 @@ def _is_equal(one: Any, other: Any) -> bool:
 
 
 def report_record(report: Report, error: Exception | None = None) -> dict[str, Any]:
-    """Return a report as data: summary, why it stopped, the error that ended it, all figures; the same in every front end."""
+    """Return a report as data, the same in every front end; docs/cli.md describes the fields."""
     statistics = report.statistics
     return {
         "run": report.run_id,
@@ -285,7 +284,7 @@ def report_record(report: Report, error: Exception | None = None) -> dict[str, A
 
 
 class StoredResults:
-    """The results of a recorded run, in input order; each iteration reads the journal again. ``run`` is its record at the end."""
+    """The results of a recorded run, in input order, read anew each time; ``run`` is its record at the end."""
 
     def __init__(self, journal: Callable[[], AbstractContextManager[Journal]], run_id: str) -> None:
         self._journal = journal
@@ -295,7 +294,7 @@ class StoredResults:
     def __iter__(self) -> Iterator[Result]:
         with self._journal() as journal:
             run = self.run or journal.archive.find(self._run_id)
-            for entry in with_scores(journal.archive, run, journal.archive.entries(run, EVERYTHING)):
+            for entry in scored_entries(journal.archive, run, EVERYTHING):
                 yield entry.result
 
     def complete(self, live: Report) -> Report:
@@ -350,7 +349,7 @@ def _with_elapsed(live: Statistics, elapsed_s: float) -> Statistics:
 
 
 def stored_report(journal: Callable[[], AbstractContextManager[Journal]], run: RunRecord) -> Report:
-    """Return the report of a run of which nothing runs in this process."""
+    """Return the report of a stored run."""
     nothing = Tally().statistics(
         total=run.total,
         elapsed_s=run.elapsed_s,

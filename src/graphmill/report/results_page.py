@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
-from graphmill.core.errors import UsageError
 from graphmill.core.job import row_number
-from graphmill.core.json import to_json
+from graphmill.core.json import text_or_json
 from graphmill.core.money import cost_text
 from graphmill.core.result import Result, Status
-from graphmill.core.suggest import suggestion
 from graphmill.datasets.row import ROW_FIELDS, SCORES, row_of
-from graphmill.datasets.selection import MISSING, FieldFilter, field_inside
+from graphmill.datasets.selection import MISSING, FieldFilter, UnseenFields, field_inside
 from graphmill.journal.records import Entry, Query, RunRecord
 from graphmill.journal.store import Archive
-from graphmill.report.scores import with_scores
+from graphmill.report.scores import output_field, scored_entries
 from graphmill.report.table import NOTHING, Column, table_lines
 from graphmill.report.text import failure_text, status_text
 from graphmill.scoring.score import GRADED
@@ -29,7 +28,6 @@ _SHORT = ("score", "rounds", "cost")
 _LONG_CHARS = 60
 _ID_CHARS = 40
 _WIDE_CHARS = 400  # a cell is made no longer, however wide the terminal is
-_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +62,7 @@ class ResultsPage:
 
 
 def results_page(archive: Archive, run: RunRecord, query: ResultsQuery) -> ResultsPage:
-    """Read one page of a run's results; holds no more than that. UsageError for a filter by a field that no result has."""
+    """Read one page of a run's results, holding no more than that. UsageError for an unknown filter field."""
     found = list(islice(_selected(archive, run, query), query.limit + 1))
     page = found[: query.limit]
     return ResultsPage(
@@ -79,51 +77,30 @@ def results_page(archive: Archive, run: RunRecord, query: ResultsQuery) -> Resul
 def _selected(archive: Archive, run: RunRecord, query: ResultsQuery) -> Iterator[Entry]:
     selection = query.selection()
     if not query.filters:
-        return with_scores(
-            archive, run, archive.entries(run, replace(selection, offset=query.offset, limit=query.limit + 1))
-        )
-    return islice(
-        _filtered(with_scores(archive, run, archive.entries(run, selection)), query.filters), query.offset, None
-    )
+        return scored_entries(archive, run, replace(selection, offset=query.offset, limit=query.limit + 1))
+    return islice(_filtered(scored_entries(archive, run, selection), query.filters), query.offset, None)
 
 
 def _filtered(entries: Iterator[Entry], filters: Sequence[FieldFilter]) -> Iterator[Entry]:
-    unknown = {each.field for each in filters}
-    names: dict[str, None] = {}
+    unseen = UnseenFields(each.field for each in filters)
     for entry in entries:
         row = _row(entry)
-        values = [value_of(row, each.field) for each in filters]
-        unknown -= {each.field for each, value in zip(filters, values, strict=True) if value is not MISSING}
-        if unknown and len(names) < _NAMED:
-            names |= dict.fromkeys(_names(row))
-        if all(each.takes(value) for each, value in zip(filters, values, strict=True)):
+        found = {each.field: _value_of(row, each.field) for each in filters}
+        unseen.note(found, partial(_names, row))
+        if all(each.takes(found[each.field]) for each in filters):
             yield entry
-    if unknown and names:
-        name = min(unknown)
-        raise UsageError(f"no result has a field {name!r:.80}{suggestion(name, names)}; fields: {', '.join(names)}")
+    unseen.require_none("no result has a field")
 
 
 def _row(entry: Entry) -> dict[str, Any]:
     """Return a result as its row, with the number of the row and what other commands have found out about it."""
     result = entry.result
-    return {"row": row_number(result.position), **row_of(result), "score": _score(result), "rounds": _rounds(result)}
+    found = {name: output_field(result, name) for name in ("score", "rounds")}
+    numbers = {name: value if isinstance(value, int | float) else None for name, value in found.items()}
+    return {"row": row_number(result.position), **row_of(result), **numbers}
 
 
-def _score(result: Result) -> Any:
-    """Return the score among an item's outputs; None if there is none."""
-    return _output_number(result, "score")
-
-
-def _rounds(result: Result) -> Any:
-    return _output_number(result, "rounds")
-
-
-def _output_number(result: Result, name: str) -> Any:
-    found = result.output.get(name) if isinstance(result.output, Mapping) else None
-    return found if isinstance(found, int | float) else None
-
-
-def value_of(row: Mapping[str, Any], name: str) -> Any:
+def _value_of(row: Mapping[str, Any], name: str, default: Any = MISSING) -> Any:
     """Return a field of a row: its own, one of its outputs, inputs or metadata, or a score; dots lead into a value."""
     scores = row.get(SCORES) or {}
     if name in scores:
@@ -132,7 +109,7 @@ def value_of(row: Mapping[str, Any], name: str) -> Any:
         found = field_inside(base, name)
         if found is not MISSING and not (base is row and found is None and name in _SHORT):
             return found
-    return MISSING
+    return default
 
 
 def _short_score(score: Mapping[str, Any]) -> Any:
@@ -192,15 +169,15 @@ def _cell(row: Mapping[str, Any], result: Result, name: str, *, is_wide: bool) -
     if name == "status":
         return status_text(result)
     if name == "cost":
-        return cost_text(result.cost_nano or 0, result.unpriced) or NOTHING
+        return cost_text(result.cost_nano, result.unpriced) if result.cost_nano else NOTHING
     if name == "output" and not result.is_success:
         return _why(result)
-    value = value_of(row, name)
-    if value is MISSING or value is None:
+    value = _value_of(row, name, None)
+    if value is None:
         return NOTHING
     if name == "score" and isinstance(value, float):
         return f"{value:.2f}"
-    return short_text(value, _WIDE_CHARS if is_wide else _LONG_CHARS, item_id=result.item_id)
+    return _short_text(value, _WIDE_CHARS if is_wide else _LONG_CHARS, item_id=result.item_id)
 
 
 def _why(result: Result) -> str:
@@ -208,10 +185,10 @@ def _why(result: Result) -> str:
     if result.error is not None:
         return failure_text(result.error)
     asked = next(iter(result.questions.values()), None)
-    return NOTHING if asked is None else f"asks: {short_text(asked, _LONG_CHARS)}"
+    return NOTHING if asked is None else f"asks: {_short_text(asked, _LONG_CHARS)}"
 
 
-def short_text(value: Any, width: int, *, item_id: str = "") -> str:
+def _short_text(value: Any, width: int, *, item_id: str = "") -> str:
     """Write the start of a value: a text as it is, several values by name, without empty ones and the item's id."""
     if isinstance(value, Mapping):
         entries = {
@@ -220,24 +197,19 @@ def short_text(value: Any, width: int, *, item_id: str = "") -> str:
             if entry not in (None, "") and not (name == "id" and str(entry) == item_id)
         }
         if len(entries) == 1:
-            return short_text(next(iter(entries.values())), width)
+            return _short_text(next(iter(entries.values())), width)
         return ", ".join(f"{name}: {_plain(entry, width)}" for name, entry in islice(entries.items(), width))
     return _plain(value, width)
 
 
 def _plain(value: Any, width: int) -> str:
-    text = value if isinstance(value, str) else to_json(value)
-    return " ".join(text[: width * 2].split())
+    return " ".join(text_or_json(value)[: width * 2].split())
 
 
 def results_record(page: ResultsPage, columns: Sequence[str] = ()) -> dict[str, Any]:
     """Return the page as data: whole rows, or only the columns that are asked for."""
     rows: Sequence[Mapping[str, Any]] = page.rows
     if columns:
-        rows = [{name: _or_none(value_of(row, name)) for name in columns} for row in rows]
+        rows = [{name: _value_of(row, name, None) for name in columns} for row in rows]
     more = page.query.offset + len(page.rows) if page.has_more else None
     return {"run": page.run.id, "offset": page.query.offset, "items": rows, "next_offset": more}
-
-
-def _or_none(value: Any) -> Any:
-    return None if value is MISSING else value

@@ -10,7 +10,7 @@ from typing import Any
 
 from graphmill.core.errors import DamagedError
 from graphmill.core.job import JOB_ID
-from graphmill.core.json import to_json
+from graphmill.core.json import text_or_json
 from graphmill.core.money import cost_text
 from graphmill.core.result import FAILURES, Kind, Result, Status, StopReason
 from graphmill.core.usage import NO_USAGE
@@ -234,9 +234,9 @@ def _manifest_entries(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         value = manifest[key]
         if not isinstance(value, Mapping):
             if _is_set(value):
-                yield str(key), _value_text(value)
+                yield str(key), text_or_json(value)
             continue
-        found = [(f"{key}.{name}", _value_text(entry)) for name, entry in value.items() if _is_set(entry)]
+        found = [(f"{key}.{name}", text_or_json(entry)) for name, entry in value.items() if _is_set(entry)]
         yield from found[:_MOST_IN_ONE]
         if len(found) > _MOST_IN_ONE:
             yield str(key), f"...and {len(found) - _MOST_IN_ONE:,} more"
@@ -244,12 +244,6 @@ def _manifest_entries(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _is_set(value: Any) -> bool:
     return value not in (None, "", {}, [])
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return to_json(value)
 
 
 def page_record(page: RunPage) -> dict[str, Any]:
@@ -265,24 +259,29 @@ def page_record(page: RunPage) -> dict[str, Any]:
 
 def next_lines(view: RunView, *, is_written: bool = False) -> list[str]:
     """Name the commands that make sense now, each with what it does; no export if the rows ``is_written`` already."""
-    steps = list(_next_steps(view, is_written=is_written))
+    return _step_lines(list(_next_steps(view, is_written=is_written)))
+
+
+def retry_lines(view: RunView, failed: int, kind: Kind | None) -> list[str]:
+    """Name the commands that run failed and partial items again."""
+    return _step_lines(list(_retry_steps(view, failed, kind)))
+
+
+def _step_lines(steps: Sequence[tuple[str, str]]) -> list[str]:
     width = max((len(command) for command, _ in steps if len(command) <= _COMMAND_CHARS), default=0)
     return [f"{command:<{width}}   {does}" for command, does in steps]
 
 
-def retry_lines(view: RunView, failed: int, kind: Kind | None) -> list[str]:
-    """Name the commands that run failed and partial items again, unless each job brought its own graph."""
-    if view.is_of_jobs:
-        return []
-    lines = []
+def _retry_steps(view: RunView, failed: int, kind: Kind | None = None) -> Iterator[tuple[str, str]]:
+    if view.is_of_jobs:  # each brought its own graph
+        return
     unanswered = view.unanswered if kind in (None, *KINDS_OF_ANSWERS) else 0
     if failed > unanswered:
-        lines.append(f"{_retry_command(view, kind)}   runs {_items(failed - unanswered, 'failed ')} again")
+        yield _retry_command(view, kind), f"runs {_items(failed - unanswered, 'failed ')} again"
     if unanswered:
-        lines.append(f"{_retry_command(view, kind, resample=True)}   {_asks_again(view)}")
+        yield _retry_command(view, kind, resample=True), _asks_again(view)
     if view.partial and kind is None:
-        lines.append(f"{_retry_command(view, partial=True)}   runs {_items(view.partial, 'partial ')} again")
-    return lines
+        yield _retry_command(view, partial=True), f"runs {_items(view.partial, 'partial ')} again"
 
 
 def _asks_again(view: RunView) -> str:
@@ -314,7 +313,11 @@ def _next_steps(view: RunView, *, is_written: bool) -> Iterator[tuple[str, str]]
             yield f"graphmill resume {name} --model OTHER", "continues with another model"
     yield from _look_steps(view, name)
     if not run.is_live:
-        yield from _retry_steps(view, name)
+        ambiguous = view.kinds.get(Kind.AMBIGUOUS, 0)
+        yield from _retry_steps(view, view.failed - ambiguous)
+        if ambiguous:
+            does = f"shows the {ambiguous:,} whose effect may have happened; retry --item ID runs one again"
+            yield f"graphmill errors {name} --kind ambiguous", does
     if view.done and not view.is_single and not is_written:
         yield (
             f"graphmill export {name} FILE",
@@ -340,6 +343,8 @@ def _resume_step(view: RunView, name: str) -> tuple[str, str]:
         return f"graphmill resume {name}", f"{does}, in its own process"
     if view.needs_source:
         return f"graphmill resume {name} --source FILE", f"{does}; its items came from standard input"
+    if view.run.is_pass and not view.can_reopen:
+        return f"gm.score({view.run.scored_id!r}, scorer)", "continues it, in the program that has the scorer"
     if not view.can_reopen:
         return _in_program(view), "continues it, in the program that has the function and the items"
     if view.run.status.cause == StopReason.BUDGET:
@@ -360,20 +365,6 @@ def _answer_step(view: RunView, name: str) -> tuple[str, str]:
 def _in_program(view: RunView, more: str = "") -> str:
     call = "BatchExecutor(journal=…).start(jobs" if view.is_of_jobs else "gm.batch(function, items"
     return f"{call}, run_id={view.name!r}{more})"
-
-
-def _retry_steps(view: RunView, name: str) -> Iterator[tuple[str, str]]:
-    ambiguous = view.kinds.get(Kind.AMBIGUOUS, 0)
-    again = view.failed - ambiguous - view.unanswered
-    if again > 0 and not view.is_of_jobs:
-        yield _retry_command(view), f"runs {_items(again, 'failed ')} again"
-    if view.unanswered and not view.is_of_jobs:
-        yield _retry_command(view, resample=True), _asks_again(view)
-    if ambiguous:
-        does = f"shows the {ambiguous:,} whose effect may have happened; retry --item ID runs one again"
-        yield f"graphmill errors {name} --kind ambiguous", does
-    if view.partial and not view.is_of_jobs:
-        yield _retry_command(view, partial=True), f"runs {_items(view.partial, 'partial ')} again"
 
 
 def _items(count: int, word: str) -> str:

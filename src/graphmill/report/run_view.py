@@ -45,11 +45,10 @@ _FEWEST_RECENT = 10
 class RunView:
     """A run and how many of its items have which status; ``kinds`` counts the failed ones by kind.
 
-    ``unanswered`` are failed items whose model refused, or whose answer was cut or did not fit; up to 1,000 are counted.
-    ``degraded`` items succeeded although something inside failed, ``partial`` ones with less than all. ``rate`` is
-    results per second of a running run.
-    ``waiting`` are the first items that wait for an answer, ``score`` is the headline of a scoring pass where that is
-    read. With ``damage`` the counts are not valid.
+    ``unanswered`` are failed items whose model refused, or whose answer was cut or did not fit; up to 1,000 are
+    counted. ``degraded`` items succeeded although something inside failed, ``partial`` ones with less than all.
+    ``rate`` is results per second of a running run. ``waiting`` are the first items that wait for an answer, ``score``
+    is the headline of a scoring pass where that is read. With ``damage`` the counts are not valid.
     """
 
     run: RunRecord
@@ -184,7 +183,7 @@ def prompt_of(run: RunRecord) -> str:
 
 
 def source_name(run: RunRecord) -> str:
-    """Return a short name of where a run's items come from: a file without its folder, a dataset without its revision."""
+    """Return a short name of a run's source: a file without its folder, a dataset without its revision."""
     path = run.source.get("path")
     if not isinstance(path, str):
         return ""
@@ -233,7 +232,7 @@ def _unanswered(archive: Archive, run: RunRecord, kinds: Mapping[Kind, int]) -> 
 
 
 def _rate(archive: Archive, run: RunRecord, now: float) -> float | None:
-    """Return results per second in the last minute or, if they are few, since the process began; None unless running."""
+    """Return results per second in the last minute or, if few, since the process began; None unless running."""
     if run.state is not RunState.RUNNING or run.owner is None:
         return None
     since = max(run.owner.since, now - _RECENT_S)

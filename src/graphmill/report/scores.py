@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from sys import intern
 from typing import Any
 
 import msgspec
 
-from graphmill.core.errors import UsageError
 from graphmill.core.result import ANSWER_CAUSES, Result
-from graphmill.core.suggest import suggestion
 from graphmill.datasets.row import SCORES
-from graphmill.datasets.selection import MISSING, field_inside
+from graphmill.datasets.selection import MISSING, UnseenFields, field_inside
 from graphmill.journal.records import Entry, ItemHistory, Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.text import align_columns, count_text, one_line
@@ -34,6 +33,7 @@ _AGENTS = ("verifier", "judge")
 _WHY_LEFT_OUT = {INFRASTRUCTURE: "the infrastructure failed", SCORER_FAILED: "the scorer failed"}
 _VALUE_CHARS = 40
 _MOST_LISTED = 10_000
+_NO_RATINGS: dict[str, bool] = {}  # shared by all samples that have none
 
 
 def passes_of(archive: Archive, run: RunRecord) -> list[RunRecord]:
@@ -99,9 +99,10 @@ def score_in(result: Result) -> Score:
     return Score(value=None, explanation=why, metadata={"outcome": SCORER_FAILED})
 
 
-def with_scores(archive: Archive, run: RunRecord, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Add to each result of a scored run its scores, as ``metadata["scores"]``, and mark those that were resampled."""
+def scored_entries(archive: Archive, run: RunRecord, query: Query) -> Iterator[Entry]:
+    """Read results of a run, with ``metadata["scores"]`` if it was scored; resampled ones are marked."""
     scores, resampled = StoredScores(archive, run), resampled_keys(archive, run)
+    entries = archive.entries(run, query)
     if not scores.passes and not resampled:
         yield from entries
         return
@@ -116,7 +117,7 @@ def with_scores(archive: Archive, run: RunRecord, entries: Iterable[Entry]) -> I
 
 
 def resampled_keys(archive: Archive, run: RunRecord) -> frozenset[bytes]:
-    """Return the items that were answered again, by the same graph, because the first answer was refused, cut or unfitting."""
+    """Return the items that the same graph answered again after a refusal, a cut or an unfitting answer."""
     if not any(count.generation > run.generation for count in archive.counts(run)):
         return frozenset()
     again = archive.histories(run, Query(from_generation=run.generation + 1))
@@ -137,7 +138,7 @@ def _is_resampled(run: RunRecord, history: ItemHistory) -> bool:
 def figures_of_run(
     archive: Archive, run: RunRecord, *, by: Sequence[str] = (), cluster: str | None = None
 ) -> list[ScoreFigures]:
-    """Return the figures of all scorers of a run, also by fields of its items; intervals are over clusters, if named."""
+    """Return the figures of all scorers of a run, also by fields of its items; ``cluster`` groups intervals."""
     scores, resampled = StoredScores(archive, run), resampled_keys(archive, run)
     names = [each.graph_name for each in scores.passes]
     if not names:
@@ -170,7 +171,7 @@ def figures_of_run(
 
 
 def headlines_of_passes(archive: Archive, run: RunRecord, passes: Sequence[RunRecord]) -> dict[str, Figure]:
-    """Return the headlines of the passes over a run by their ids, for a list: none of a run that is too large for one."""
+    """Return the headlines of the passes over a run by their ids, for a list; none if the run is large."""
     if not passes or run.rows > _MOST_LISTED:
         return {}
     scores = StoredScores(archive, run, passes)
@@ -195,12 +196,12 @@ def _sample(
     return ScoredSample(
         item_id=result.item_id,
         value=score.value,
-        outcome=score.outcome,
+        outcome=intern(score.outcome),
         answer=score.answer if result.sample else None,  # only needed to count votes
         fields=fields,
         cluster=_cluster(result, cluster),
         ratings=_ratings(result, {other: each for other, each in found.items() if other != name}),
-        confidence=_share(_in_output(result, "confidence")),
+        confidence=_share(output_field(result, "confidence")),
     )
 
 
@@ -214,7 +215,7 @@ def _cluster(result: Result, found: tuple[Any, ...]) -> str | None:
 def _ratings(result: Result, others: Mapping[str, Score]) -> dict[str, bool]:
     """Return who accepted an answer: the verifier and the judge of its workflow, and other scorers."""
     found = {}
-    passed, judged = _in_output(result, "passed"), _share(_in_output(result, "score"))
+    passed, judged = output_field(result, "passed"), _share(output_field(result, "score"))
     if isinstance(passed, bool):
         found[_AGENTS[0]] = passed
     if judged is not None:
@@ -222,10 +223,11 @@ def _ratings(result: Result, others: Mapping[str, Score]) -> dict[str, bool]:
     for name, score in others.items():
         if score.outcome not in LEFT_OUT:
             found[f"scorer {name}"] = (score.value or 0.0) >= ACCEPTED
-    return found
+    return found or _NO_RATINGS
 
 
-def _in_output(result: Result, name: str) -> Any:
+def output_field(result: Result, name: str) -> Any:
+    """Return a field of an item's output; None if there is none."""
     return result.output.get(name) if isinstance(result.output, Mapping) else None
 
 
@@ -239,31 +241,24 @@ class _WantedFields:
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
-        self._unknown = set(names)
-        self._known: dict[str, None] = {}
+        self._unseen = UnseenFields(names)
 
     def of(self, result: Result) -> tuple[Any, ...]:
         if not self._names:
             return ()
         given = result.input if isinstance(result.input, Mapping) else {}
         places = (given.get("metadata"), given, result.output)
-        values = []
-        for name in self._names:
-            value = next((found for place in places if (found := field_inside(place, name)) is not MISSING), MISSING)
-            if value is not MISSING:
-                self._unknown.discard(name)
-            values.append(None if value is MISSING else value)
-        if self._unknown and not self._known:
-            self._known = {str(name): None for place in places if isinstance(place, Mapping) for name in place}
-        return tuple(values)
+        found = {name: _first_inside(places, name) for name in self._names}
+        self._unseen.note(found, lambda: (str(key) for place in places if isinstance(place, Mapping) for key in place))
+        return tuple(None if found[name] is MISSING else found[name] for name in self._names)
 
     def require_found(self) -> None:
         """Refuse a field that no item has."""
-        if self._unknown and self._known:
-            name = min(self._unknown)
-            raise UsageError(
-                f"no item has a field {name!r:.80}{suggestion(name, self._known)}; fields: {', '.join(self._known)}"
-            )
+        self._unseen.require_none("no item has a field")
+
+
+def _first_inside(places: Sequence[Any], name: str) -> Any:
+    return next((found for place in places if (found := field_inside(place, name)) is not MISSING), MISSING)
 
 
 # -- as text
@@ -283,7 +278,8 @@ def score_lines(figures: Sequence[ScoreFigures]) -> list[str]:
 
 def _lines(figures: ScoreFigures) -> Iterator[str]:
     yield f"{figures.scorer}: {figures}"
-    yield f"  {_counts(figures)}"
+    if counts := _counts(figures):
+        yield f"  {counts}"
     yield from (f"  {figure}" for figure in figures.figures)
     rows = [
         (f"{group.field} {one_line(str(group.value), _VALUE_CHARS)}", *_group(group.figure)) for group in figures.groups

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from graphmill.core.json import to_json
+from graphmill.core.json import text_or_json, to_json
 from graphmill.core.money import cost_text
 from graphmill.core.result import Failure, Kind, Result, Status
 from graphmill.engine.results.statistics import MOST_DISTINCT, ErrorGroup, Statistics
@@ -24,7 +24,6 @@ _WORD_CHARS = 60  # a longer path or URL loses its middle
 _WORD_END_CHARS = 15
 _OUR_KINDS = (Kind.TIMEOUT, Kind.CANCELLED, Kind.PAUSED)
 _FLAGS = ("degraded", "partial")
-_TOKEN_PARTS = {"cached_tokens": "cached", "reasoning_tokens": "reasoning", "image_tokens": "image"}
 
 
 def summary_line(statistics: Statistics, *, samples: int = 1) -> str:
@@ -130,9 +129,7 @@ def waiting_lines(first: Sequence[Result], paused: int) -> list[str]:
 
 
 def _question(asked: Any) -> str:
-    if not isinstance(asked, str):
-        asked = to_json(asked)
-    return one_line(asked, _MESSAGE_CHARS)
+    return one_line(text_or_json(asked), _MESSAGE_CHARS)
 
 
 def more_lines(count: int) -> list[str]:
@@ -167,22 +164,6 @@ def traceback_lines(traceback: str) -> list[str]:
 def status_text(result: Result) -> str:
     """Return a job's status and its flags: 'succeeded, degraded'."""
     return ", ".join([str(result.status), *(flag for flag in _FLAGS if result.metadata.get(flag))])
-
-
-def usage_text(usage: Mapping[str, int] | None, cost_nano: int | None) -> str:
-    """Say what was used: '1,200 tokens (800 cached, 300 reasoning) · $0.0031'; empty if nothing was metered."""
-    usage = usage or {}
-    return " · ".join(filter(None, [_tokens_text(usage), cost_text(cost_nano or 0, usage.get("unpriced", 0))]))
-
-
-def _tokens_text(usage: Mapping[str, int]) -> str:
-    tokens = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
-    if not tokens:
-        return ""
-    parts = [f"{usage[name]:,} {word}" for name, word in _TOKEN_PARTS.items() if usage.get(name)]
-    if not parts:
-        return f"{tokens:,} tokens"
-    return f"{tokens:,} tokens ({', '.join(parts)})"
 
 
 def job_lines(result: Result) -> list[str]:

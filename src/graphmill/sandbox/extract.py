@@ -1,4 +1,4 @@
-"""The program in a model's answer: without what is written around it, and joined to the prompt that it goes on with."""
+"""The program in a model's answer: without the text around it, and joined to the prompt that it completes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PYTHON = ("python", "py", "python3")
 
 
 def extract_program(answer: str, entry_point: str | None = None, prompt: str = "") -> str:
-    """Return the program that an answer has: in the last fitting code block, or all of it; joined to the prompt it goes on with."""
+    """Return the program in an answer: the last fitting code block, or all of it; joined to the prompt it completes."""
     text = answer.replace("\r\n", "\n").rpartition("</think>")[2]
     blocks = [
         (language.lower(), textwrap.dedent(code) if entry_point else code) for language, code in _FENCE.findall(text)
@@ -40,7 +40,7 @@ def _choose(blocks: Sequence[tuple[str, str]], defines: re.Pattern[str] | None) 
 
 
 def _as_body(code: str, prompt: str) -> str:
-    """Indent what goes on with a function as its prompt is; models leave out the first line's indentation, or all."""
+    """Indent the rest of a function like its prompt; models leave out the first line's indentation, or all of it."""
     wanted = _indentation(prompt.rstrip().rpartition("\n")[2])
     lines = [line for line in code.split("\n") if line.strip()]
     first, *others = map(_indentation, lines)

@@ -35,7 +35,8 @@ _SPARE_S = 30.0  # that a supervisor may be late on a busy machine
 _END_S = 10.0
 _MEMORY_TICK_S = 0.25
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_ENVIRONMENT = {"PATH": "/opt/bin:/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp/program", "LANG": "C.UTF-8"}  # noqa: S108
+_PATH = "/opt/bin:/usr/local/bin:/usr/bin:/bin"
+_ENVIRONMENT = {"PATH": _PATH, "HOME": "/tmp/program", "LANG": "C.UTF-8"}  # noqa: S108
 
 
 class SandboxPool:
@@ -55,7 +56,8 @@ class SandboxPool:
         self._places = asyncio.Semaphore(self._workers)
         self._is_tested = False
         self._testing = asyncio.Lock()
-        # A sandbox is killed when the thread ends that started it, and the thread of an event loop may end before this pool.
+        # A sandbox is killed when the thread ends that started it, and the thread of an event loop may end before this
+        # pool.
         self._starter = ThreadPoolExecutor(1, "graphmill-sandbox")
 
     async def open(self) -> None:
@@ -85,7 +87,7 @@ class SandboxPool:
         """Run a program, or test it.
 
         Raises:
-            SandboxError: There is no working sandbox.
+            SandboxError: no sandbox works here.
             Unavailable: A sandbox could not be started although one was before.
 
         """
@@ -230,8 +232,8 @@ class SandboxWorker:
     def end(self) -> None:
         """End it, with everything in it.
 
-        The supervisor ends when nobody is connected to it. To kill the process outside is not enough: a sandbox that root
-        started belongs to another user, whom what is left of that process may not signal.
+        The supervisor ends when nobody is connected to it. To kill the process outside is not enough: a sandbox that
+        root started belongs to another user, whom what is left of that process may not signal.
         """
         if not self._has_ended:
             self._has_ended = True
@@ -314,7 +316,8 @@ def _add_sizes(pid: int, sizes: list[int]) -> None:
 def _remedy(said: str) -> str:
     if "uid map" in said or "namespace" in said or "Permission denied" in said or "not permitted" in said:
         return (
-            "\nUnprivileged user namespaces seem to be switched off. Debian: sysctl kernel.unprivileged_userns_clone=1; "
+            "\nUnprivileged user namespaces seem to be switched off. Debian: sysctl "
+            "kernel.unprivileged_userns_clone=1; "
             "Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0; in a container: see docs/sandbox.md"
         )
     return ""

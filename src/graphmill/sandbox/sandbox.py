@@ -47,8 +47,8 @@ class SandboxLimits:
 class SandboxProgram:
     """A program in Python, or a command, with its input.
 
-    ``files`` are put into its folder before it starts; the files called ``wanted`` are read when it has ended. All names
-    are relative to that folder.
+    ``files`` are put into its folder before it starts; the files called ``wanted`` are read when it has ended. All
+    names are relative to that folder.
     """
 
     code: str | None = None
@@ -67,7 +67,7 @@ class SandboxProgram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxTests:
-    """Tests of a program, as Python: each ``assert`` is a test, as is each function ``test_…`` and each method of a TestCase.
+    """Tests of a program in Python: each ``assert``, function ``test_…`` and method of a TestCase is a test.
 
     They run in a process of their own and see of the program only what they name. ``prelude`` runs before them and sees
     nothing of it. ``entry_point`` is the function that is tested: what it returns counts only as data.
@@ -91,9 +91,9 @@ class SandboxTest:
 class SandboxOutcome:
     """What a program did. ``limit`` names the limit that ended it, such as ``timeout``; empty if none did.
 
-    ``load`` and ``load_text`` say how far the program itself came: ``loaded``, ``compile_error``, ``exception``, ``exited`` or
-    ``memory_limit``. Of a program without tests this is what it reports of itself. ``broken`` says what is wrong with the
-    tests; they are complete only if ``all_tests_ran``.
+    ``load`` and ``load_text`` say how far the program itself came: ``loaded``, ``compile_error``, ``exception``,
+    ``exited`` or ``memory_limit``. Of a program without tests this is what it reports of itself. ``broken`` says what
+    is wrong with the tests; they are complete only if ``all_tests_ran``.
     """
 
     status: int
@@ -116,12 +116,12 @@ class Sandbox(Protocol):
     """Starts the supervisor, ``inside/server.py``, where it can harm nothing.
 
     The supervisor's standard input is the socket; it needs Python 3.11 or newer on Linux, the folder ``inside`` as
-    ``graphmill/sandbox/inside`` on its path, and folders ``/tmp`` and ``/dev/shm`` of its own. It ends when the socket is
-    closed. It must be the first process of a process namespace of its own, since it kills all others.
+    ``graphmill/sandbox/inside`` on its path, and folders ``/tmp`` and ``/dev/shm`` of its own. It ends when the socket
+    is closed. It must be the first process of a process namespace of its own, since it kills all others.
     """
 
     def start(self, connection: socket.socket, stderr: int, packages: Sequence[Path]) -> subprocess.Popen[bytes]:
-        """Start one that shows these folders of installed packages; SandboxError says what is missing and how to install it."""
+        """Start one that shows these folders of packages; SandboxError says what is missing and how to install it."""
 
 
 def find_sandbox(name: str = DEFAULT) -> Sandbox:
@@ -147,7 +147,7 @@ def installed_packages() -> tuple[Path, ...]:
 
 
 def require_inner_name(name: str) -> None:
-    """Refuse a name that is no path inside the program's folder."""
+    """Refuse a name that leads out of the program's folder."""
     path = PurePosixPath(name)
     if not name or path.is_absolute() or ".." in path.parts or "\0" in name or str(path) == ".":
         raise UsageError(f"a file in the sandbox needs a relative name without '..', got {name!r:.80}")

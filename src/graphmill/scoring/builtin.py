@@ -28,7 +28,7 @@ def no_answer(why: str) -> Score:
 
 
 class Exact(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer equals the target, as text: white space at both ends does not count, and case unless ``ignore_case``."""
+    """The answer equals the target as text, without outer white space, and case if ``ignore_case``."""
 
     version = "1"
     ignore_case: bool = False
@@ -53,10 +53,10 @@ _MARKED = re.compile(r"####|\banswer(?:\s+is|\s*[:=])", re.IGNORECASE)
 
 
 class Numeric(msgspec.Struct, frozen=True, kw_only=True):
-    """The last number of the answer equals that of the target; after ``####`` or "the answer is" it is the first one there.
+    """The last number of the answer equals the target's; after ``####`` or "the answer is" the first one there.
 
-    Without a ``tolerance`` (relative to the target) whole numbers must be equal and others agree in nine digits. Thousands
-    may be separated by commas, and ``1/2`` is a number.
+    Without a ``tolerance`` (relative to the target) whole numbers must be equal and others agree in nine digits.
+    Thousands may be separated by commas, and ``1/2`` is a number.
     """
 
     version = "1"
@@ -120,7 +120,7 @@ def _shown(number: Decimal) -> Any:
 
 
 class Regex(msgspec.Struct, frozen=True, kw_only=True):
-    """The last match of ``pattern`` in the answer, or its first group, equals the target; without a target it need only match."""
+    """The last match of ``pattern``, or its first group, equals the target; without one any match is right."""
 
     version = "1"
     pattern: str
@@ -153,7 +153,7 @@ _ALONE = re.compile(r"^\W*([A-Za-z])(?:[.):]\s.*|\W*)$", re.MULTILINE)
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """The chosen letter equals the target's: a letter, an index from 0, or the text of one of the problem's ``choices``."""
+    """The chosen letter equals the target: a letter, an index from 0, or the text of one of ``choices``."""
 
     version = "1"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,10 +42,10 @@ class _CodeProblem:
 
 
 class Code:
-    """The program in the answer passes all tests of its problem: of HumanEval, of MBPP, your own, or inputs with outputs.
+    """The program in the answer passes its problem's tests: HumanEval, MBPP, your own, or input and output.
 
-    ``tests`` names the field of the problem that has tests of your own. ``packages`` lets programs and tests use the packages
-    that are installed here, such as numpy. See docs/sandbox.md for what a program may use.
+    ``tests`` names the field of the problem that has tests of your own. ``packages`` lets programs and tests use the
+    packages that are installed here, such as numpy. See docs/sandbox.md for what a program may use.
     """
 
     version = "1"
@@ -139,7 +140,9 @@ def read_problem(problem: Any, field: str | None = None) -> _CodeProblem:
     if fields.get("cases"):
         return _CodeProblem(cases=tuple(_case(each) for each in fields["cases"]))
     if isinstance(fields.get("test"), str) and entry_point:
-        prompt = fields["prompt"] if isinstance(fields.get("prompt"), str) else ""
+        prompt = str(fields.get("prompt") or "")
+        if not re.search(rf"\b(?:def|class)\s+{re.escape(entry_point)}\b", prompt):
+            prompt = ""  # in words, not the beginning of the program
         tests = SandboxTests(tests=(fields["test"],), entry_point=entry_point, prelude=prompt)
         return _CodeProblem(tests=tests, prompt=prompt)
     listed = fields.get("tests") or fields.get("test_list")
@@ -155,8 +158,8 @@ def read_problem(problem: Any, field: str | None = None) -> _CodeProblem:
         )
         return _CodeProblem(tests=tests)
     raise Permanent(
-        "scorer code: the problem has no tests; it needs prompt, test and entry_point as in HumanEval, a list of tests as in "
-        "MBPP, cases of input and output, or tests of your own in a field named with code?tests=FIELD"
+        "scorer code: the problem has no tests; it needs prompt, test and entry_point as in HumanEval, a list of tests "
+        "as in MBPP, cases of input and output, or tests of your own in a field named with code?tests=FIELD"
     )
 
 

@@ -1,11 +1,11 @@
-"""The figures of a scored run: how many answers are right, with intervals over items, and what was wrong with the others."""
+"""The figures of a scored run: right answers with intervals over items, and what was wrong with the rest."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import combinations, groupby
 from typing import Any
@@ -36,8 +36,8 @@ ACCEPTED = 0.5  # from this score on a judge accepts an answer
 class ScoredSample(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The score of one sample of an item, and what else is known of it.
 
-    ``fields`` are the item's values of the fields by which figures are wanted, ``cluster`` names items that depend on one
-    another. ``ratings`` say who else accepted the answer, ``confidence`` how sure its author was.
+    ``fields`` are the item's values of the fields by which figures are wanted, ``cluster`` names items that depend on
+    one another. ``ratings`` say who else accepted the answer, ``confidence`` how sure its author was.
     """
 
     item_id: str
@@ -100,16 +100,15 @@ class RaterAgreement:
 class ScoreFigures:
     """What one scorer found out about a run.
 
-    ``headline`` is pass@1: the share of right answers or, with several samples, its mean over items; ``mean`` where scores
-    are not only 0 and 1. It is None if nothing was scored. What the grader could not decide counts as wrong there, and as
-    right in ``upper``. ``outcomes`` counts answers by name, ``left_out`` those without a score: the infrastructure or the
-    scorer failed.
-    ``missing`` are those that have no score yet, or an old one; ``resampled`` those that were answered again because the
-    first answer was refused, cut or unfitting.
+    ``headline`` is pass@1: the share of right answers or, with several samples, its mean over items; ``mean`` where
+    scores are not only 0 and 1. It is None if nothing was scored. What the grader could not decide counts as wrong
+    there, and as right in ``upper``. ``outcomes`` counts answers by name, ``left_out`` those without a score: the
+    infrastructure or the scorer failed. ``missing`` are those that have no score yet, or an old one; ``resampled``
+    those that were answered again because the first answer was refused, cut or unfitting.
 
     ``figures`` are those of several samples, ``groups`` the headline by the fields that were asked for. ``agreements``
-    compare the verifier, the judge and other scorers with this one; ``calibration`` stated confidence with it. ``usage``
-    is by model what the scorer itself has used.
+    compare the verifier, the judge and other scorers with this one; ``calibration`` stated confidence with it.
+    ``usage`` is by model what the scorer itself has used.
     """
 
     scorer: str
@@ -145,7 +144,7 @@ class ScoreFigures:
     def to_json(self) -> dict[str, Any]:
         """Return it as data."""
         usage = {model: used.to_json() for model, used in self.usage.items()}
-        return asdict(self) | {"is_complete": self.is_complete, "usage": usage}
+        return asdict(replace(self, usage={})) | {"is_complete": self.is_complete, "usage": usage}
 
 
 def figures_of(
@@ -238,7 +237,7 @@ def _mean(name: str, items: Sequence[Item], value_of: Callable[[Item], float]) -
 
 
 def _of_samples(items: Sequence[Item]) -> Iterator[Figure]:
-    """Return what several samples of each item tell: the most frequent answer, at least one right of k, all right of k."""
+    """Return what several samples of each item tell: maj@N, pass@k and pass^k."""
     most = max(map(len, items), default=0)
     if most < 2 or not _is_binary(items):
         return

@@ -19,8 +19,8 @@ LEFT_OUT = frozenset({INFRASTRUCTURE, SCORER_FAILED})
 class Score(msgspec.Struct, frozen=True, kw_only=True):
     """What a scorer found: a ``value`` from 0 to 1, the ``answer`` it compared, and why.
 
-    A value of None is undecided: the grader hit its own limit. ``metadata["outcome"]`` is the name under which the score is
-    counted, such as ``correct``, ``wrong``, ``no_answer`` or ``timeout``; without it the value decides.
+    A value of None is undecided: the grader hit its own limit. ``metadata["outcome"]`` is the name under which the
+    score is counted, such as ``correct``, ``wrong``, ``no_answer`` or ``timeout``; without it the value decides.
     """
 
     value: float | None

@@ -22,7 +22,7 @@ _MOST_NAMED = 10
 
 
 class ScoredFields(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the answer stands in an output, and the target in an item; None for the usual places."""
+    """The field of an output with the answer, and of an item with the target; None for the usual ones."""
 
     answer: str | None = None
     target: str | None = None
@@ -141,14 +141,14 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def _find(data: Any, field: str | None, usual: tuple[str, ...]) -> _Found:
-    """Find a value by its field, or the first of the usual ones; anything but a mapping is the value itself.
+    """Find a value by its field, or the first of the usual ones; an output that is no mapping is the answer itself.
 
     A response in the shape of a schema is a mapping itself, in which the answer is looked for in the same way.
     """
     if field is not None:
         return _inside(data, field)
     if not isinstance(data, Mapping):
-        return _Found(data)
+        return _Found(data if usual is _ANSWERS else None)
     name = next((name for name in usual if name in data), None)
     if name is None and usual is _ANSWERS and len(data) == 1:
         name = next(iter(data))

@@ -12,21 +12,21 @@ A scorer is a callable that returns a Score. Its parameters declare what it take
         return len(answer) == len(target)              # True, False or a number from 0 to 1 is a Score too
 
 An async scorer runs on the event loop, a plain one in a thread. What it raises is never a wrong answer: the item of the
-scoring run fails, is retried by the run's policy, and again by ``graphmill retry``. An answer that it cannot decide within
-its own limits is ``Score(value=None)``.
+scoring run fails, is retried by the run's policy, and again by ``graphmill retry``. An answer that it cannot decide
+within its own limits is ``Score(value=None)``.
 
-A scorer with options is a class; ``judge?rubric=strict.md`` calls it with ``rubric="strict.md"``, converted to the type of
-that parameter. Attributes that it may have:
+A scorer with options is a class; ``judge?rubric=strict.md`` calls it with ``rubric="strict.md"``, converted to the type
+of that parameter. Attributes that it may have:
 
-    version       changes when the same answer may get another score; it is recorded, and a change scores all items again
-    concurrency   how many items are scored at a time; default: the cores for a plain scorer, the policy's for an async one
-    packages      other packages whose versions are recorded
-    open          ``async def open(self)``, called before the first item; raises what makes scoring impossible
-    close         ``async def close(self)``, see below
+    version       changes when the same answer may get another score; it is recorded, and a change scores all items
+    again concurrency   how many items are scored at a time; default: the cores for a plain scorer, the policy's for an
+    async one packages      other packages whose versions are recorded open          ``async def open(self)``, called
+    before the first item; raises what makes scoring impossible close         ``async def close(self)``, see below
 
-Worker processes belong to the scorer. It starts them when it is first called, not when it is made: a scorer is made for every
-command that only looks at one. A scoring pass calls ``close`` once when it ends, also after Ctrl-C, an error or a pause, and
-then does not call the scorer again. A scorer that is used without a pass, as by gm.reward, is closed by whoever made it.
+Worker processes belong to the scorer. It starts them when it is first called, not when it is made: a scorer is made for
+every command that only looks at one. A scoring pass calls ``close`` once when it ends, also after Ctrl-C, an error or a
+pause, and then does not call the scorer again. A scorer that is used without a pass, as by gm.reward, is closed by
+whoever made it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -124,7 +124,7 @@ class Scorer:
 
 
 def find_scorer(given: str | Callable[..., Any] | Scorer) -> Scorer:
-    """Return the scorer of a name, ``name?option=value``, ``module:function``, or a function; UsageError says what is wrong."""
+    """Return the scorer of a name, ``name?option=value``, ``module:function`` or a function; else UsageError."""
     if isinstance(given, Scorer):
         return given
     if not isinstance(given, str):
@@ -140,7 +140,7 @@ def find_scorer(given: str | Callable[..., Any] | Scorer) -> Scorer:
 
 def find_scorers(given: Any) -> tuple[Scorer, ...]:
     """Return several scorers; UsageError if two have the same name."""
-    refs = [given] if isinstance(given, str | Scorer) or callable(given) else list(given)
+    refs = given if isinstance(given, Iterable) and not isinstance(given, str) and not callable(given) else [given]
     found = tuple(map(find_scorer, refs))
     names = [scorer.name for scorer in found]
     for name in names:
@@ -271,7 +271,8 @@ def _takes(call: Any, name: str) -> frozenset[str]:
     required = [each.name for each in parameters if each.default is each.empty]
     if unknown := [each for each in required if each not in TAKES]:
         raise UsageError(
-            f"scorer {name!r:.80} has a parameter {unknown[0]!r}; a scorer may take {', '.join(TAKES)}, each by its name"
+            f"scorer {name!r:.80} has a parameter {unknown[0]!r}; a scorer may take {', '.join(TAKES)}, each by its "
+            "name"
         )
     found = frozenset(each.name for each in parameters) & frozenset(TAKES)
     if not found - {"complete"}:

@@ -42,8 +42,8 @@ def bootstrap_interval(
 ) -> Interval:
     """Return the percentile bootstrap interval of the mean, over clusters of values or over the values themselves.
 
-    The same values give the same interval. If all clusters are all right, or all wrong, it is Wilson's interval of that many
-    trials, since resampling shows no spread then. Above 500 clusters it is the normal interval.
+    The same values give the same interval. If all clusters are all right, or all wrong, it is Wilson's interval of that
+    many trials, since resampling shows no spread then. Above 500 clusters it is the normal interval.
     """
     if not values:
         return Interval(0.0, 1.0)
@@ -109,7 +109,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def pass_at_k(samples: int, correct: int, k: int) -> float:
-    """Return the chance that one of k samples is right, without bias, from so many samples of which so many were right."""
+    """Return the unbiased chance that one of k samples is right, from ``correct`` right ones among ``samples``."""
     if samples - correct < k:
         return 1.0
     return 1.0 - math.comb(samples - correct, k) / math.comb(samples, k)
@@ -121,7 +121,7 @@ def pass_hat_k(samples: int, correct: int, k: int) -> float:
 
 
 def majority(answers: Sequence[Hashable | None], is_correct: Sequence[bool]) -> float:
-    """Return the chance that the most frequent answer is right; None is no answer and has no vote.
+    """Return the chance that the most frequent answer is right; None, for no answer, has no vote.
 
     All right answers are one, however they are written. Of several equally frequent answers one is taken at random.
     """
@@ -144,9 +144,9 @@ def majority(answers: Sequence[Hashable | None], is_correct: Sequence[bool]) -> 
 class Agreement:
     """How well a rater agrees with the truth on ``items``.
 
-    ``kappa`` is Cohen's, None if one of the two says the same of all items. ``false_accept`` is the share that the rater
-    accepts of what is wrong, ``false_reject`` the share that it rejects of what is right; None where there is nothing wrong,
-    or right.
+    ``kappa`` is Cohen's, None if one of the two says the same of all items. ``false_accept`` is the share that the
+    rater accepts of what is wrong, ``false_reject`` the share that it rejects of what is right; None where there is
+    nothing wrong, or right.
     """
 
     items: int

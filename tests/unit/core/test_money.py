@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphmill.core.money import cost_text, money_text, to_nano, to_usd
+from graphmill.core.money import cost_text, money_text, to_nano
+from graphmill.core.usage import to_usd
 
 
 @pytest.mark.parametrize(

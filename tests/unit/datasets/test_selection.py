@@ -58,7 +58,7 @@ def test_a_filter_compares_text_or_json_and_looks_into_metadata(tmp_path, item, 
 
 
 def test_a_filter_by_a_field_that_no_row_has_names_the_nearest(path):
-    with pytest.raises(gm.SourceError, match=r"no row has the field 'levl' of the filter \(did you mean 'level'\?\)"):
+    with pytest.raises(gm.SourceError, match=r"no row has a field 'levl' \(did you mean 'level'\?\)"):
         list(gm.source(path, filters={"levl": 5}))
 
 

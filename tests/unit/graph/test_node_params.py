@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphmill.core.errors import Permanent
-from graphmill.graph.node_params import Filled, is_open, param_problems, pieces_of, read_params
+from graphmill.graph.node_params import Filled, is_open, param_problems, pieces_of
 from graphmill.graph.node_type import NodeType
 from graphmill.graph.registry import find_node_type
+from graphmill.graph.run.step import read_params
 from graphmill.graph.template import TemplateError, compile_params
 
 

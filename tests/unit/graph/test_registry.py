@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphmill.graph.node_params import param_problems, read_params
+from graphmill.graph.node_params import param_problems
 from graphmill.graph.node_type import Context
 from graphmill.graph.registry import (
     NODE_GROUP,
@@ -18,6 +18,7 @@ from graphmill.graph.registry import (
     find_node_type,
     node_registry,
 )
+from graphmill.graph.run.step import read_params
 from support.own_types import NAMES, TYPES
 
 ACME = Path(__file__).parents[2] / "packages" / "acme"

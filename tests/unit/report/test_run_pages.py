@@ -67,6 +67,8 @@ def test_the_commands_that_go_on_are_those_that_make_sense():
     assert commands("good") == ["export"]
     record(store, "nearly", [succeeded("a", 0)], state=RunState.PAUSED)
     assert next_lines(view(store, "nearly"))[0].endswith("in the program that has the function and the items")
+    record(store, "good+own", state=RunState.PAUSED, total=1, manifest={"of": "good", "source": {"run": "good"}})
+    assert next_lines(view(store, "good+own"))[0].startswith("gm.score('good', scorer) ")
     assert commands("empty") == []
 
 

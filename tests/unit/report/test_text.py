@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import graphmill as gm
 from graphmill.core.usage import Usage
-from graphmill.report.text import duration_text, local_time, one_line, output_text, size_text, usage_text
-from graphmill.report.usage import usage_lines
+from graphmill.report.text import duration_text, local_time, one_line, output_text, size_text
+from graphmill.report.usage import usage_lines, usage_text
 
 
 def failing(messages, ids=None, retry=None):

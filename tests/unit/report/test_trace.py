@@ -8,9 +8,9 @@ from graphmill.core.result import Kind
 from graphmill.core.usage import Usage
 from graphmill.journal.bodies import usage_body
 from graphmill.journal.records import AttemptRow, StepRow
-from graphmill.report.batch_text import BatchItemError, BatchView, batch_lines, batches_of
-from graphmill.report.trace import body_text, trace_of, visible
-from graphmill.report.trace_page import part_record, step_lines, trace_lines, trace_record
+from graphmill.report.item.batches import BatchItemError, BatchView, batch_lines, batches_of
+from graphmill.report.item.trace import body_text, trace_of, visible
+from graphmill.report.item.trace_page import part_record, step_lines, trace_lines, trace_record
 
 
 def body(value):

@@ -76,7 +76,7 @@ def test_a_target_that_is_none_is_a_mistake_of_the_run_and_no_wrong_answer(spec,
 )
 def test_a_scorer_that_cannot_be_is_refused_before_anything_runs(spec, says):
     with pytest.raises(gm.UsageError, match=says):
-        find_scorer(spec)
+        find_scorers(spec)
 
 
 def test_scorers_of_a_run_have_names_of_their_own():

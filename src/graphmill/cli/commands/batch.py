@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +12,8 @@ import typer
 
 from graphmill import api
 from graphmill.api.batch import policy_for
-from graphmill.api.items import MOST_SAMPLES, prepare_items
-from graphmill.cli.foreground import Foreground
+from graphmill.api.items import MOST_SAMPLES, id_rule, prepare_items
+from graphmill.cli.foreground import Foreground, has_score, say_recompute
 from graphmill.cli.options import (
     RETRIES,
     TIMEOUT_S,
@@ -44,8 +45,12 @@ from graphmill.cli.options import (
     Temperature,
     Timeout,
     WhenChanged,
+)
+from graphmill.cli.terminal import AsJson, print_json, print_lines
+from graphmill.cli.values import (
     concurrency_text,
     journal_place,
+    open_existing,
     policy_of,
     read_columns,
     read_inputs,
@@ -55,15 +60,18 @@ from graphmill.cli.options import (
     require_replaceable,
     split_pair,
 )
-from graphmill.cli.terminal import AsJson
-from graphmill.core.errors import UsageError
+from graphmill.core.errors import UnknownRunError, UsageError
+from graphmill.core.money import money_text, to_nano
 from graphmill.datasets.source import Source as Items
 from graphmill.datasets.source import source
 from graphmill.engine.policy import Policy
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.costs import price_notes
+from graphmill.graph.models.estimate import plan_calls
 from graphmill.graph.models.nodes import models_used
 from graphmill.graph.workflow import load, prompt_workflow
+from graphmill.journal.resume import OnChange
+from graphmill.report.dry_run import LOOKED_AT, DryRun
 
 Inputs = Annotated[
     list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Inputs fixed for all items.", show_default=False)
@@ -74,7 +82,8 @@ Source = Annotated[
         "--source",
         "-s",
         metavar="SOURCE",
-        help="Items: a file, a pattern such as 'data/*.jsonl', - (stdin), a dataset such as math500, hf:org/name, run:ID.",
+        help="Items: a file, a pattern such as 'data/*.jsonl', - (stdin), a dataset such as math500, hf:org/name, "
+        "run:ID.",
     ),
 ]
 Prompt = Annotated[
@@ -112,7 +121,8 @@ MaxFailures = Annotated[
     typer.Option(metavar="N|P%", help="Stop after more failures. Without it, all items run; any failure exits 3."),
 ]
 _NO_FIELD = (
-    "the prompt has no ${name} field, so it would be the same for every item; in a shell write it in '…', because \"…\" "
+    "the prompt has no ${name} field, so it would be the same for every item; in a shell write it in '…', because "
+    '"…" '
     "replaces ${name}; if you mean it, use --same-prompt"
 )
 Tags = Annotated[list[str] | None, typer.Option("--tag", metavar="NAME=VALUE", help="Label the run. Repeatable.")]
@@ -171,6 +181,9 @@ def batch(  # noqa: PLR0913  one parameter per option
     no_journal: NoJournal = False,
     no_record_prompts: NoPrompts = False,
     rehearse: Rehearse = None,  # noqa: ARG001  begun by the option itself
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would run, and what it may cost, and send nothing.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow over the items of a source.
@@ -181,8 +194,8 @@ def batch(  # noqa: PLR0913  one parameter per option
 
     Example: graphmill batch --prompt 'Translate: ${text}' --model openai/gpt-5-mini --source texts.jsonl
 
-    Exit status: 0 success, 2 usage, 3 failures, 4 stopped by the budget, 5 paused, 65 bad data, 74 output or journal not writable, 75 run
-    active elsewhere, 129/130/143 signals.
+    Exit status: 0 success, 2 usage, 3 failures, 4 stopped by the budget, 5 paused, 65 bad data, 74 output or journal
+    not writable, 75 run active elsewhere, 129/130/143 signals.
     """
     place = journal_place(journal, run_id, no_journal=no_journal)
     if scorers and no_journal:
@@ -222,13 +235,19 @@ def batch(  # noqa: PLR0913  one parameter per option
         output=output,
         as_json=as_json,
         is_recorded=not no_journal,
+        shows_items=has_score(graph.outputs),
         if_idle="nothing to do: every item already has a result" if run_id is not None else "",
         if_empty=_empty_text(items),
         journal=place,
     )
     if (prompt or prompt_file) and not (same_prompt or graph.inputs) and _has_several(items, total):
         raise UsageError(_NO_FIELD)
+    if dry_run:
+        _show_dry_run(graph, items, policy, samples=samples, id_field=id_field, total=total, as_json=as_json)
+        return
     require_replaceable(output, place, force=force)
+    if run_id is not None and place is not None:
+        _say_recompute(graph, run_id, place, on_change)
     notes = _notes(output, tags or ())
     foreground.perform(
         lambda watching: api.batch(
@@ -248,6 +267,50 @@ def batch(  # noqa: PLR0913  one parameter per option
             **watching,
         )
     )
+
+
+def _say_recompute(graph: Graph, run_id: str, place: str | Path, on_change: OnChange) -> None:
+    with suppress(UnknownRunError), open_existing(place) as store:
+        found = store.archive.find(run_id)
+        if found.id == run_id:
+            say_recompute(found, graph, on_change)
+
+
+def _show_dry_run(
+    graph: Graph,
+    items: Items,
+    policy: Policy,
+    *,
+    samples: int,
+    id_field: str | None,
+    total: int | None,
+    as_json: bool,
+) -> None:
+    """Show what would run; nothing is sent, recorded or written."""
+    id_of = id_rule(items, id_field)
+    first = list(enumerate(islice(items, LOOKED_AT)))
+    planned = [(str(id_of(item, at) or at + 1), plan_calls(graph, item)) for at, item in first]
+    if total is None and len(first) < LOOKED_AT:
+        total = len(first)
+    shown = DryRun(
+        title=graph.name,
+        details=(f"{'?' if total is None else f'{total:,}'} items", *_details(graph, items.name, samples, policy)),
+        jobs=None if total is None else total * samples,
+        limits=tuple(_limits(policy)),
+        items=planned,
+    )
+    if as_json:
+        print_json(shown.to_json())
+    else:
+        print_lines(shown.lines())
+
+
+def _limits(policy: Policy) -> Iterator[str]:
+    yield f"{policy.slots} at once"
+    yield f"{policy.retry.attempts} attempts"
+    if policy.timeout_s is not None:
+        yield f"timeout {policy.timeout_s:g} s"
+    yield "no budget" if policy.budget_usd is None else f"budget {money_text(to_nano(policy.budget_usd))}"
 
 
 def _has_several(items: Items, total: int | None) -> bool:
@@ -289,7 +352,7 @@ def _graph(
 ) -> tuple[Graph, Sequence[str]]:
     """Return the workflow, from a file or made of a prompt, and its NAME=VALUE pairs."""
     if prompt is not None:
-        # With a prompt there is no workflow argument, so the first NAME=VALUE is taken for one.
+        # Without a workflow argument the first NAME=VALUE takes its place.
         pairs = inputs if workflow is None else [workflow, *inputs]
         return _prompt_graph(prompt, pairs, system=system, schema=schema), pairs
     if workflow is None:

@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from graphmill.api.recording import cache_path
-from graphmill.cli.options import Journal, age_s, parent_option
+from graphmill.cli.options import Journal
 from graphmill.cli.terminal import AsJson, print_json, print_lines
+from graphmill.cli.values import age_s, parent_option
 from graphmill.core.errors import UsageError
 from graphmill.journal.cache import CacheFile
 from graphmill.report.models_page import cache_lines, cache_record, none_here, responses

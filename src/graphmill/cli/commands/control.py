@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.options import Journal, RunName, open_existing
+from graphmill.cli.options import Journal, RunName
 from graphmill.cli.terminal import print_lines
+from graphmill.cli.values import open_existing
 from graphmill.core.errors import UsageError
 from graphmill.core.job import JOB_ID
 from graphmill.core.json import item_key

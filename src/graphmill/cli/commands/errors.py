@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.options import Journal, RunName, open_existing
+from graphmill.cli.options import Journal, RunName
 from graphmill.cli.terminal import AsJson, print_json, print_lines
+from graphmill.cli.values import open_existing
 from graphmill.core.result import Kind
 from graphmill.journal.records import RunState
 from graphmill.report.failures import (

@@ -9,25 +9,22 @@ from typing import Annotated, Literal
 import typer
 
 from graphmill.api.run_reader import RunReader
-from graphmill.cli.options import (
-    Journal,
-    RunName,
-    ShownColumns,
+from graphmill.cli.options import Journal, RunName, ShownColumns
+from graphmill.cli.terminal import ExitCode, print_stderr, require_stdout
+from graphmill.cli.values import (
     open_existing,
     read_names,
     require_own_file,
     require_own_file_of,
 )
-from graphmill.cli.terminal import ExitCode, print_stderr, require_stdout
 from graphmill.core.errors import ExportError, UsageError
-from graphmill.core.result import Result, Status
+from graphmill.core.result import Result
+from graphmill.core.trace import Trace
 from graphmill.datasets.sink import Sink, sink, write_all
 from graphmill.journal.journal import Journal as OpenJournal
-from graphmill.journal.records import RECORD_PROMPTS, Query, RunRecord
-from graphmill.journal.store import Archive, Store
+from graphmill.journal.records import RECORD_PROMPTS, RunRecord
 from graphmill.pipelines.trajectory import write_trajectories
 from graphmill.report.run_view import RunView, view_of
-from graphmill.report.scores import with_scores
 from graphmill.report.text import count_text, one_line
 
 _NAME_CHARS = 80
@@ -67,27 +64,28 @@ def export(
     """
     with open_existing(journal) as store:
         found = store.archive.find(run)
+        reader = RunReader(found.id, OpenJournal(store))
         if file_format == "trajectory":
-            print_stderr([_export_trajectories(store, found, file, status)])
+            print_stderr([_export_trajectories(found, reader.traces(status=status), file)])
             return
         require_own_file(file, journal=store.name)
         require_own_file_of(found, file)
         if file == "-":
             require_stdout()
         target = sink(file, format=file_format, columns=read_names(columns))
-        results = _CountedResults(store.archive, found, status)
+        results = _CountedResults(reader.results(status=status))
         _write(results, target)
         view = view_of(store.archive, found)
     print_stderr([_closing_line(view, results.count, file, status)])
 
 
-def _export_trajectories(store: Store, run: RunRecord, folder: str, status: str | None) -> str:
+def _export_trajectories(run: RunRecord, traces: Iterator[Trace], folder: str) -> str:
     """Write a file of model calls for each item; say how many."""
     if folder == "-":
         raise UsageError("trajectories are one file per item; name a folder for them")
     if run.options.get(RECORD_PROMPTS, True) is False:
         raise UsageError(f"run {run.id} did not record what was sent to models, so it has no trajectories")
-    count = write_trajectories(RunReader(run.id, OpenJournal(store)).traces(status=status), Path(folder))
+    count = write_trajectories(traces, Path(folder))
     return f"run {run.id} is {run.status}: {count_text(count, 'file')} in {one_line(Path(folder).name, _NAME_CHARS)}"
 
 
@@ -101,19 +99,15 @@ def _write(results: _CountedResults, target: Sink) -> None:
 
 
 class _CountedResults:
-    """A run's results, counted as they are read."""
+    """Results, counted as they are read."""
 
-    def __init__(self, archive: Archive, run: RunRecord, status: str | None) -> None:
-        self._archive = archive
-        self._run = run
-        self._query = Query()
-        if status is not None:
-            self._query = Query(statuses=frozenset({Status(status)}))
+    def __init__(self, results: Iterator[Result]) -> None:
+        self._results = results
         self.count = 0
 
     def __iter__(self) -> Iterator[Result]:
-        for entry in with_scores(self._archive, self._run, self._archive.entries(self._run, self._query)):
-            yield entry.result
+        for result in self._results:
+            yield result
             self.count += 1
 
 

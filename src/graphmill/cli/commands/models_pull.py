@@ -22,7 +22,8 @@ def models_pull(
 ) -> None:
     """Download a model that runs on this machine, as local/NAME.
 
-    Needs neither a key nor an account. A download that ended early is continued, and each file is checked by its SHA-256.
+    Needs neither a key nor an account. A download that ended early is continued, and each file is checked by its
+    SHA-256.
 
     Exit status: 0 success, 2 usage, 69 the download failed.
 

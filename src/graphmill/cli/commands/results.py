@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from graphmill.cli.options import Journal, RunName, ShownColumns, open_existing, read_names, split_pair
+from graphmill.cli.options import Journal, RunName, ShownColumns
 from graphmill.cli.terminal import AsJson, print_json, print_lines, terminal_width
+from graphmill.cli.values import open_existing, read_names, split_pair
 from graphmill.datasets.selection import FieldFilter
 from graphmill.report.results_page import ResultsQuery, results_lines, results_page, results_record
 

@@ -8,7 +8,7 @@ import typer
 
 from graphmill import api
 from graphmill.cli.commands.control import reply_text, send_request
-from graphmill.cli.foreground import foreground_of, model_choices, model_details, output_of
+from graphmill.cli.foreground import foreground_of, model_choices, model_details, output_of, say_recompute
 from graphmill.cli.options import (
     Adaptive,
     Answers,
@@ -25,6 +25,9 @@ from graphmill.cli.options import (
     Temperature,
     Timeout,
     WhenResumed,
+)
+from graphmill.cli.terminal import AsJson, print_lines
+from graphmill.cli.values import (
     answers_by_id,
     journal_place,
     note_of_output,
@@ -34,7 +37,6 @@ from graphmill.cli.options import (
     require_own_file,
     require_replaceable,
 )
-from graphmill.cli.terminal import AsJson, print_lines
 from graphmill.datasets.source import noted_choices, source
 from graphmill.journal.journal import Journal as OpenJournal
 from graphmill.journal.records import HELD, RunRequest
@@ -109,6 +111,8 @@ def resume(  # noqa: PLR0913  one parameter per option
             if_idle="nothing to do: every item already has a result",
         )
         require_replaceable(output, store, force=force)
+        if not choices:
+            say_recompute(found, None, on_change)
         foreground.perform(
             lambda watching: api.resume(
                 found,

@@ -20,6 +20,9 @@ from graphmill.cli.options import (
     RunName,
     Temperature,
     Timeout,
+)
+from graphmill.cli.terminal import AsJson
+from graphmill.cli.values import (
     item_ids,
     journal_place,
     note_of_output,
@@ -27,7 +30,6 @@ from graphmill.cli.options import (
     policy_changed,
     require_replaceable,
 )
-from graphmill.cli.terminal import AsJson
 from graphmill.journal.journal import Journal as OpenJournal
 from graphmill.report.text import count_text
 

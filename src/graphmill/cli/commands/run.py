@@ -30,12 +30,14 @@ from graphmill.cli.options import (
     Temperature,
     Timeout,
     WhenChanged,
+)
+from graphmill.cli.terminal import AsJson
+from graphmill.cli.values import (
     concurrency_text,
     journal_place,
     policy_of,
     read_inputs,
 )
-from graphmill.cli.terminal import AsJson
 from graphmill.graph.models.costs import price_notes
 from graphmill.graph.models.nodes import models_used
 from graphmill.graph.workflow import load

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.options import Journal, age_s, open_existing, parent_option
+from graphmill.cli.options import Journal
 from graphmill.cli.terminal import AsJson, print_json, print_lines, terminal_width
+from graphmill.cli.values import age_s, open_existing, parent_option
 from graphmill.core.errors import UnknownRunError, UsageError
 from graphmill.journal.records import RunRecord, RunState
 from graphmill.journal.store import Store, default_journal
@@ -132,7 +133,7 @@ def prune(
 
 
 def runs_to_delete(runs: Sequence[RunRecord], *, now: float, older_s: float | None, keep: int) -> list[RunRecord]:
-    """Choose runs, given oldest first, that are old enough and not among the newest, unless they or their passes are active."""
+    """Choose old runs, given oldest first, that are not among the newest; active ones (or passes) stay."""
     ids = {run.id for run in runs}
     own = [run for run in runs if run.scored_id not in ids]  # scoring passes go with their runs
     active = {name for run in runs if run.is_live for name in (run.id, run.scored_id)}

@@ -8,8 +8,17 @@ import typer
 
 from graphmill import api
 from graphmill.cli.foreground import Foreground
-from graphmill.cli.options import By, Cluster, Concurrency, Journal, RunName, journal_place, open_existing
+from graphmill.cli.options import (
+    BudgetUsd,
+    By,
+    Cluster,
+    Concurrency,
+    Journal,
+    RunName,
+)
 from graphmill.cli.terminal import AsJson
+from graphmill.cli.values import journal_place, open_existing
+from graphmill.engine.policy import Policy
 from graphmill.journal.journal import Journal as OpenJournal
 from graphmill.scoring.scorer import find_scorers
 
@@ -23,7 +32,8 @@ def score(  # noqa: PLR0913  one parameter per option
             "--scorer",
             "-s",
             metavar="NAME",
-            help="A scorer: math, code, exact, numeric, choice, regex?pattern=..., judge?rubric=FILE, or module:function. Repeatable.",
+            help="A scorer: math, code, exact, numeric, choice, regex?pattern=..., judge?rubric=FILE, or "
+            "module:function. Repeatable.",
             show_default=False,
         ),
     ],
@@ -37,6 +47,7 @@ def score(  # noqa: PLR0913  one parameter per option
     ] = None,
     by: By = None,
     cluster: Cluster = None,
+    budget: BudgetUsd = None,
     concurrency: Concurrency = None,
     journal: Journal = None,
     as_json: AsJson = False,
@@ -69,6 +80,7 @@ def score(  # noqa: PLR0913  one parameter per option
                 journal=OpenJournal(store),
                 by=by or (),
                 cluster=cluster,
+                policy=None if budget is None else Policy(budget_usd=budget),
                 concurrency=concurrency,
                 **watching,
             )

@@ -6,19 +6,26 @@ from typing import Annotated
 
 import typer
 
-from graphmill.cli.options import By, Cluster, Journal, OptionalItem, RunName, open_existing
+from graphmill.cli.options import (
+    By,
+    Cluster,
+    Journal,
+    OptionalItem,
+    RunName,
+)
 from graphmill.cli.terminal import AsJson, print_json, print_lines, terminal_width
+from graphmill.cli.values import open_existing
 from graphmill.core.errors import UsageError
 from graphmill.core.job import JOB_ID
 from graphmill.core.suggest import suggestion
 from graphmill.journal.item_name import NamedItem, find_item
 from graphmill.journal.records import RunRecord
 from graphmill.journal.store import Archive
-from graphmill.report.item import item_lines, item_record, item_scores, item_trace
+from graphmill.report.item.page import item_lines, item_record, item_scores, item_trace
+from graphmill.report.item.trace import TracePart
+from graphmill.report.item.trace_page import part_record, step_lines
 from graphmill.report.run_pages import manifest_lines, page_lines, page_record, run_page
 from graphmill.report.run_view import view_of
-from graphmill.report.trace import TracePart
-from graphmill.report.trace_page import part_record, step_lines
 
 _MOST_PATHS = 5000
 
@@ -40,8 +47,9 @@ def show(  # noqa: PLR0913  one parameter per option
 ) -> None:
     """Show a run in short, or one of its items in full.
 
-    The steps of an item are drawn as a tree, with what was sent to models and what they answered. In a path, describe[3]
-    is item 3 of the batch node describe, and debate@2/solve is the step solve in round 2 of the loop debate.
+    The steps of an item are drawn as a tree, with what was sent to models and what they answered. In a path,
+    describe[3] is item 3 of the batch node describe, and debate@2/solve is the step solve in round 2 of the loop
+    debate.
 
     Example: graphmill show k7f2 HumanEval/118 --step debate@2/solve
     """

@@ -8,9 +8,10 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from graphmill.cli.options import Journal, RunName, open_existing
+from graphmill.cli.options import Journal, RunName
 from graphmill.cli.signals import on_signals
 from graphmill.cli.terminal import AsJson, print_json, print_lines
+from graphmill.cli.values import open_existing
 from graphmill.journal.records import HELD
 from graphmill.journal.store import Archive
 from graphmill.report.run_pages import next_lines

@@ -94,7 +94,7 @@ class Threads:
             self._threads.append(thread)
 
     def abandon(self, call: ThreadCall) -> bool:
-        """Wait no longer for a call: its thread counts as stuck until it returns. Return whether the call was running."""
+        """Stop waiting for a call; its thread is stuck until it returns. Return whether the call was running."""
         if call.is_over or call.is_abandoned:
             return False
         call.is_abandoned = True

@@ -43,10 +43,10 @@ _current: ContextVar[Workers] = ContextVar("graphmill_workers")
 
 
 class Workers:
-    """Runs attempts: async functions as tasks on the loop, plain ones in daemon threads, with isolation all in worker processes.
+    """Runs attempts: async functions as tasks, plain ones in daemon threads, isolated ones in processes.
 
-    ``abandoned`` is called after each attempt that was given up while its function still ran. The recorder's ``accept`` is called
-    with every output where it was made: what it returns is the attempt's value, what it raises its failure.
+    ``abandoned`` is called after each attempt that was given up while its function still ran. The recorder's ``accept``
+    is called with every output where it was made: what it returns is the attempt's value, what it raises its failure.
     """
 
     def __init__(self, policy: Policy, recorder: Recorder, *, abandoned: Callable[[], None]) -> None:
@@ -95,7 +95,7 @@ class Workers:
         context: AttemptContext,
         is_suspect: bool = False,
     ) -> Attempt:
-        """Start an attempt; ``ended`` gets its value or error, once, on the loop. A suspect gets a new worker process."""
+        """Start an attempt; ``ended`` gets its value or error, once, on the loop. A suspect gets a new process."""
         if self._processes is not None:
             return self._processes.begin(graph, value, partial(ended, context.attempt), is_suspect=is_suspect)
         if self._last_graph[0] is not graph:
@@ -156,7 +156,7 @@ class Workers:
         return future
 
     async def close(self) -> None:
-        """Cancel what is left, wait for it at most the grace period, abandon the rest; then close what attempts shared."""
+        """Cancel what is left, wait at most the grace period, abandon the rest; then close what attempts shared."""
         others = set(self._others)
         for task in others:
             _cancel(task)
@@ -312,7 +312,7 @@ async def call(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> An
 
 
 def _plainly(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a plain function. Ctrl-C never interrupts a thread, so a KeyboardInterrupt there is the function's own failure."""
+    """Call a plain function. Ctrl-C never interrupts a thread: a KeyboardInterrupt there is its own failure."""
     try:
         return function(*args, **kwargs)
     except KeyboardInterrupt as error:
@@ -321,7 +321,8 @@ def _plainly(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 def is_async(function: object) -> bool:
     """Whether calling this returns a coroutine: an async function, a partial of one, an object with an async call."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+    call = getattr(function, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def _is_awaitable(value: Any) -> bool:
@@ -349,7 +350,7 @@ def _set(future: Future[Any], value: Any, error: BaseException | None) -> None:
 
 
 class ThreadCalls:
-    """Calls that threads have asked the loop to make for their attempt. They end with it, so that all usage of them is its own."""
+    """Calls that threads asked the loop to make for their attempt; they end with it, so it pays for them all."""
 
     def __init__(self, grace: Deadlines[Any]) -> None:
         self.running: dict[AttemptContext, set[Task[None]]] = {}
@@ -383,7 +384,7 @@ class ThreadCalls:
         task.add_done_callback(partial(self._done, context))
 
     def end(self, context: AttemptContext, ended: Callable[[], None], now: float) -> bool:
-        """Cancel the calls of an attempt; ``ended`` is called when they are gone or their grace is over. Return whether there are any."""
+        """Cancel the calls of an attempt; return whether there are any. ``ended`` is called when all are over."""
         left = {task for task in self.running.pop(context, ()) if not task.done()}
         if not left:
             return False

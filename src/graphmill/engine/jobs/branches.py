@@ -21,10 +21,11 @@ _MAX_REPLAYED_PER_TURN = 100
 
 
 class Replay:
-    """The recorded outcomes and decisions that branches of one job wait for, and the branches that wait for new steps: pure.
+    """The recorded outcomes and decisions that branches of a job wait for, and branches with new steps: pure.
 
-    Recorded outcomes are returned in the order in which they were recorded: which of two items failed first may decide what happens
-    to the other. What was recorded before ``since`` belongs to earlier generations: its time does not count.
+    Recorded outcomes are returned in the order in which they were recorded: which of two items failed first may decide
+    what happens to the other. What was recorded before ``since`` belongs to earlier generations: its time does not
+    count.
     """
 
     __slots__ = ("_count", "_outcomes", "_since", "_timed", "_waiting", "is_scheduled", "open_forks")
@@ -120,7 +121,7 @@ class ForkClock:
         self._timer: TimerHandle | None = loop.call_later(left_s, expire)
 
     def stand(self, *, still: bool) -> None:
-        """Stop it, or let it go on with the time that is left."""
+        """Stop it, or let it use the time that is left."""
         if still and self._timer is not None:
             self._left_s = self._timer.when() - self._loop.time()
             self.cancel()
@@ -157,7 +158,7 @@ class Branches:
         return self._continue_fork(branch, fork)
 
     def hold(self, branch: Branch, *, is_held: bool) -> None:
-        """Note whether a branch waits until a server takes its call; clocks above stand still while all below them do."""
+        """Note whether a branch waits for a server; clocks above stand still while everything below them waits."""
         if branch.is_held is not is_held:
             branch.is_held = is_held
             self.set_clocks(branch)

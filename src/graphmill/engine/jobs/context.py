@@ -6,17 +6,18 @@ Questions to people are here too: they are asked in this context.
 from __future__ import annotations
 
 import json
+import re
 from asyncio import AbstractEventLoop, Lock
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from contextvars import ContextVar
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from graphmill.core.errors import Permanent, UsageError, cut, message_of
-from graphmill.core.json import MOST_LEVELS, canonical, digest, is_too_deep, to_json
+from graphmill.core.json import MOST_LEVELS, canonical, digest, is_too_deep, text_or_json, to_json
 from graphmill.core.result import Failure, Kind
-from graphmill.core.usage import RateLimits, Usage, add_usage
+from graphmill.core.usage import RateLimits, Usage, add_usage, spender
 from graphmill.engine.failures import paused
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from graphmill.engine.scheduling.nested_calls import NestedCall
     from graphmill.engine.scheduling.rate_limits import LimitsOwner
 
+_NUMBERING = re.compile(r"[@#]\d+|\[\d+\]")
 ASK = "ask"  # what a question is called in a path, as a step is by its function
 _MAX_SHOWN_CHARS = 500
 C = TypeVar("C", bound="Closable")
@@ -39,16 +41,23 @@ class AttemptContext:
 
     # fmt: off
     __slots__ = (
-        "attempt", "calls", "child", "is_left", "nested_call", "parent", "path", "span", "step_lock", "steps",
+        "attempt", "calls", "child", "is_left", "nested_call", "number", "parent", "path", "span", "step_lock", "steps",
         "unrecorded", "usage",
     )
     # fmt: on
 
     def __init__(
-        self, steps: Steps, attempt: AttemptState, path: str = "", *, parent: AttemptContext | None = None
+        self,
+        steps: Steps,
+        attempt: AttemptState,
+        path: str = "",
+        *,
+        number: int | None = None,
+        parent: AttemptContext | None = None,
     ) -> None:
         self.steps = steps
         self.attempt = attempt
+        self.number = attempt.number if number is None else number  # from 1; of the step if it is one
         self.path = path
         self.parent = parent
         self.child: AttemptContext | None = None  # of the step that runs inside now
@@ -61,11 +70,6 @@ class AttemptContext:
         self.span: Span | None = None  # where OpenTelemetry is used
 
     # -- what user code and nodes read ---------------------------------------------------------------------------------
-
-    @property
-    def number(self) -> int:
-        """Which attempt this is, from 1."""
-        return self.attempt.number
 
     @property
     def item(self) -> str:
@@ -125,7 +129,9 @@ class AttemptContext:
 
     # -- usage ---------------------------------------------------------------------------------------------------------
 
-    def report(self, usage: Usage, model: str, *, is_answer: bool = True, is_settled: bool = False) -> None:
+    def report(
+        self, usage: Usage, model: str, *, role: str = "", is_answer: bool = True, is_settled: bool = False
+    ) -> None:
         """Add to the usage of the attempt, and of everything it is part of, however that ends.
 
         ``is_settled`` says that a budget has counted it already.
@@ -134,7 +140,7 @@ class AttemptContext:
             self.steps.budget.settle(0, usage.cost_nano + usage.lost_nano)
         if is_answer:
             self.attempt.step.record.add_models(model)
-        self.steps.recorder.spend(self.attempt.step.job, model, usage)
+        self.steps.recorder.spend(self.attempt.step.job, spender(model, role, _node_of(self.path)), usage)
         self.add_unrecorded(usage)
         self.add_usage(usage)
 
@@ -153,13 +159,13 @@ class AttemptContext:
             self.unrecorded = add_usage(self.unrecorded, usage)
 
     def leave(self) -> None:
-        """Leave the unrecorded usage of an attempt that does not count to the caller, also what its threads have yet to report."""
+        """Hand the unrecorded usage of a discarded attempt to the caller, also what its threads report later."""
         self.is_left = True
         if self.unrecorded is not None:
             self.add_unrecorded(self.unrecorded)
 
     def unrecorded_usage(self) -> Usage | None:
-        """Return usage that no step is recorded with, that of the running step included: an attempt may end before its step."""
+        """Return usage that no step is recorded with, also that of a running step, which may outlive its attempt."""
         return self.unrecorded if self.child is None else add_usage(self.unrecorded, self.child.unrecorded_usage())
 
     # -- calls of models -----------------------------------------------------------------------------------------------
@@ -251,6 +257,12 @@ class AttemptContext:
         return f"{self.path}/{name}"
 
 
+@lru_cache(maxsize=1024)
+def _node_of(path: str) -> str:
+    """Return which node a step belongs to: its path without the numbers of rounds, items and calls."""
+    return _NUMBERING.sub("", path)
+
+
 current_context: ContextVar[AttemptContext] = ContextVar("graphmill_context")
 is_worker_process = False  # set in our worker processes, which have no context
 
@@ -310,12 +322,12 @@ class Question(NamedTuple):
 
 
 class Waiting(BaseException):
-    """Ends an attempt that asked an unanswered question; not an Exception, so that code which catches those lets it pass."""
+    """Ends an attempt that asked a question; no Exception, so that code which catches those lets it pass."""
 
 
 def waiting_for_answers(questions: Iterable[Question]) -> Failure:
     """Return the failure of a job that waits for answers."""
-    asked = "; ".join(cut(_text(question.value), _MAX_SHOWN_CHARS) for question in questions)
+    asked = "; ".join(cut(text_or_json(question.value), _MAX_SHOWN_CHARS) for question in questions)
     return Failure(kind=Kind.PAUSED, message=f"waits for an answer: {asked}", type="graphmill.Waiting")
 
 
@@ -327,12 +339,6 @@ def is_question(failure: Failure | None) -> bool:
 def question_metadata(questions: Iterable[Question]) -> dict[str, Any]:
     """Return the metadata of a result with open questions."""
     return {"questions": [question.to_metadata() for question in questions]}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return to_json(value)
 
 
 def _redacted(text: str, redact: Callable[[Failure], Failure] | None) -> Any:

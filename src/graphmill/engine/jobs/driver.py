@@ -72,7 +72,7 @@ class StartLoop:
         self.is_quiet = asyncio.Event()  # nothing runs; or somebody should look whether that is so
 
     def schedule(self) -> None:
-        """Start what can start, in the next turn of the loop: the present burst is in then, so the right one goes first."""
+        """Start what can start, in the next turn of the loop, when the whole present burst is known."""
         if self._starting is None and not self._is_closed:
             self._starting = self._loop.call_soon(self._start)
 
@@ -266,7 +266,7 @@ class Driver:
 
     @ends_run_on_error
     def _intent_committed(self, branch: Branch) -> None:
-        """Resume a branch whose unsafe attempt may begin; one that was cancelled while it waited gives its slot back."""
+        """Resume a branch whose unsafe attempt may begin; one that was cancelled meanwhile returns its slot."""
         self.set_now()
         assert branch.step is not None  # noqa: S101
         assert branch.step.slot is not None  # noqa: S101
@@ -279,7 +279,8 @@ class Driver:
 
     def _begin_attempt(self, branch: Branch) -> None:
         branch.waits_for = WAITS_FOR_ATTEMPT
-        self._branches.hold(branch, is_held=False)
+        if branch.is_held:
+            self._branches.hold(branch, is_held=False)
         step = branch.step
         assert step is not None  # noqa: S101
         attempt = step.attempt
@@ -453,7 +454,8 @@ class Driver:
 
     def _detach(self, branch: Branch) -> None:
         branch.step = None  # they refer to each other
-        self._branches.cancel_clock(branch)
+        if branch.fork is not None:
+            self._branches.cancel_clock(branch)
         if branch.parent is not None:
             branch.parent.children.pop(branch, None)
             self._branches.set_clocks(branch.parent)

@@ -10,7 +10,8 @@ Each ring is a generator that the driver resumes. It calls what is immediate and
     yield REPLAY_OVER            until nothing recorded is left to replay
     yield RunFork(fork)          until all branches of a fork have ended
 
-No task, callback or cancellation reaches this code: a branch that is cancelled is not resumed, or its attempt has a reason to end.
+No task, callback or cancellation reaches this code: a branch that is cancelled is not resumed, or its attempt has a
+reason to end.
 """
 
 from __future__ import annotations
@@ -301,7 +302,7 @@ class Lives:
         return request
 
     def _keep_slot(self, branch: Branch, state: StepState, key: str) -> bool:
-        """Keep the slot of the step before, if that is in the same lane and nothing comes first; return whether it was kept."""
+        """Keep the slot of the step before, if that is in the same lane and nothing comes first; return whether."""
         last, branch.step = branch.step, state
         slot = None if last is None else last.slot
         if last is None or slot is None:
@@ -344,7 +345,7 @@ class Lives:
     # -- retry ---------------------------------------------------------------------------------------------------------
 
     def _run_attempts(self, branch: Branch, state: StepState) -> Life:
-        """Attempt a step until it goes well or may not be retried. The slot is still held then: the next step may keep it."""
+        """Attempt a step until it succeeds or may not be retried. Its slot is still held: the next step may keep it."""
         while True:
             attempt = AttemptState(state, state.attempts + 1)
             ended = yield from self._run_attempt(branch, state, attempt)
@@ -470,7 +471,7 @@ class Lives:
             at_rank = branch.job.rank
         request = SlotRequest(lane, at_rank, branch.position, state, is_call=is_call)
         if is_call:
-            request.estimated_tokens = state.step.estimated_tokens
+            request.estimate = state.step.estimate_tokens
         request.usage = state.usage
         return request
 
@@ -508,7 +509,7 @@ class Lives:
         return True
 
     def _recorded_outcome(self, job: JobState, step: Step) -> StepOutcome | None:
-        """Return what an earlier process recorded of a step; one that it began and that must not happen twice is ambiguous."""
+        """Return what an earlier process recorded of a step; an unsafe one that it began is ambiguous."""
         recall = job.record.recall
         if recall is None or not step.rules.is_recorded:
             return None

@@ -18,7 +18,7 @@ from graphmill.engine.scheduling.rate_limits import Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRules:
-    """How steps of one kind are attempted. Without a ``lane`` of their own they use their job's; ``limits`` belong to the lane.
+    """How steps of one kind are attempted. ``lane`` is by default their job's; ``limits`` belong to the lane.
 
     A step that is not recorded is repeated after a restart. One with an unsafe effect must not happen twice, unless it
     ``is_retried_if_ambiguous``. ``memory_bytes`` is the limit of a step in a worker process. ``redact`` removes secrets
@@ -46,9 +46,8 @@ class Step:
         self.path = path
         self.rules = rules
 
-    @property
-    def estimated_tokens(self) -> int:
-        """How many tokens an attempt may use, if the rules limit them."""
+    def estimate_tokens(self) -> int:
+        """Estimate how many tokens an attempt may use."""
         return 0
 
     def content(self) -> bytes:
@@ -79,10 +78,10 @@ _NOTHING = object()
 
 
 class Decision:
-    """A value that a program decides itself and must decide the same way after a restart; it takes no slot and no attempt.
+    """A value that a program must decide the same way after a restart; it takes no slot and no attempt.
 
-    The answer is what was recorded first under this ``path`` and ``content()``, as JSON returns it. Without a value it only asks, and
-    gets None if nothing is recorded. A retry of the job keeps it, unless it ``is_temporary``.
+    The answer is what was recorded first under this ``path`` and ``content()``, as JSON returns it. Without a value it
+    only asks, and gets None if nothing is recorded. A retry of the job keeps it, unless it ``is_temporary``.
     """
 
     __slots__ = ("body", "content", "is_temporary", "path", "value")
@@ -159,7 +158,8 @@ class SeriesStarted:
         self.series = series
 
 
-# A program yields a step and gets its StepEnd, a decision and gets its value, or a fork and continues when that is over.
+# A program yields a step and gets its StepEnd, a decision and gets its value, or a fork and continues when that is
+# over.
 Program: TypeAlias = Generator[Step | Decision | NeedSpill | SeriesStarted | Fork, Any, Any]
 
 

@@ -1,4 +1,4 @@
-"""The state of a job under way: one object each for the job, what it has produced, a branch of it, a step, and an attempt."""
+"""The state of a running job: one object each for the job, its records, a branch, a step and an attempt."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ class JobRecord:
 
 
 class Branch:
-    """One line of steps of a job: a generator that is resumed with what it waited for. A job begins with one; forks add more."""
+    """One line of steps of a job: a generator, resumed with what it waited for. Forks add more lines."""
 
     # fmt: off
     __slots__ = (
-        "children", "fork", "is_dropped", "is_forking", "is_held", "job", "life", "parent", "position", "program", "step",
-        "steps_in_slot", "waits_for",
+        "children", "fork", "is_dropped", "is_forking", "is_held", "job", "life", "parent", "position", "program",
+        "step", "steps_in_slot", "waits_for",
     )
     # fmt: on
 
@@ -173,7 +173,11 @@ class StepState:
 class AttemptState:
     """One attempt of a step, from the moment it is numbered until it has ended."""
 
-    __slots__ = ("cancel_reason", "context", "deadlines", "failed_lane", "handle", "is_over", "number", "questions", "step")  # fmt: skip
+    # fmt: off
+    __slots__ = (
+        "cancel_reason", "context", "deadlines", "failed_lane", "handle", "is_over", "number", "questions", "step",
+    )
+    # fmt: on
 
     def __init__(self, step: StepState, number: int) -> None:
         self.step = step
@@ -196,7 +200,7 @@ class AttemptState:
 
 
 class CancelReason(NamedTuple):
-    """Why an attempt is ended from outside; what its code still returns is ignored. After a final one it is not retried."""
+    """Why an attempt is ended from outside; its result is ignored. After a final reason it is not retried."""
 
     failure: Failure
     is_final: bool

@@ -1,4 +1,4 @@
-"""Durable steps inside a function: a finished one is not run again, neither by the job's next attempt nor after a restart."""
+"""Durable steps inside a function: a finished one does not run again, in a retry or after a restart."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Steps:
                 context.attempt.step.record.add_models(*outcome.models)
                 self._recall(context).outcomes[path, content] = outcome._replace(usage=None)
         if outcome.failure is not None:
-            raise StepError(path, outcome.failure)
+            raise StepError(path, outcome.failure, outcome.attempts)
         return json.loads(outcome.body or b"null")
 
     # -- attempts ------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Steps:
         while True:
             number += 1
             await self._record_intent(context, path, number, effect)
-            inner = AttemptContext(self, context.attempt, path, parent=context)
+            inner = AttemptContext(self, context.attempt, path, number=number, parent=context)
             body, failure, is_final = await self._attempt(context, inner, number, effect, function)
             counted += failure is not None
             usage = add_usage(usage, inner.usage)
@@ -220,7 +220,7 @@ class Steps:
             await self._wait_durable(self.recorder.begin(context.attempt.step.job, number, path))
 
     async def _record(self, context: AttemptContext, path: str, content: bytes, outcome: StepOutcome) -> None:
-        """Make an outcome durable before anything builds on it; that of an attempt which has ended meanwhile is ignored."""
+        """Make an outcome durable before anything builds on it; ignored if its attempt has ended meanwhile."""
         if context.is_over:
             raise asyncio.CancelledError
         # Now rather than when it is durable: commits are in order, and no second call may run beside it.
@@ -269,7 +269,10 @@ class Steps:
     # -- questions -----------------------------------------------------------------------------------------------------
 
     async def ask(self, context: AttemptContext, value: Any, name: str = ASK) -> Any:
-        """Return a person's answer; without one, note the question and end the attempt, whatever its code does about that."""
+        """Return a person's answer; without one, note the question and end the attempt.
+
+        It ends even if its code catches everything.
+        """
         path = context.path_of(name)
         if not self.recorder.is_recording:
             raise Permanent(
@@ -309,11 +312,11 @@ class Steps:
 def step(function: Callable[..., Any], /, *args: Any, effect: Effect = "repeatable", **kwargs: Any) -> Any:
     """Call a function as a durable step of the job: once it has ended, it is not run again, also after ``kill -9``.
 
-    In an async function write ``await gm.step(fetch, url)``, in a plain one ``gm.step(fetch, url)``. The function may be
-    async or plain; it is retried by the batch's policy. It must return JSON, and its value comes back as such: a dataclass
-    as a dict. If it fails for good, StepError is raised, recorded, and raised again after a restart. A step is identified
-    by its name, how often it was called before, and its arguments. The steps of one job run one at a time, in its slot.
-    Outside a batch the function is simply called.
+    In an async function write ``await gm.step(fetch, url)``, in a plain one ``gm.step(fetch, url)``. The function may
+    be async or plain; it is retried by the batch's policy. It must return JSON, and its value comes back as such: a
+    dataclass as a dict. If it fails for good, StepError is raised, recorded, and raised again after a restart. A step
+    is identified by its name, how often it was called before, and its arguments. The steps of one job run one at a
+    time, in its slot. Outside a batch the function is simply called.
     """
     context = find_context()
     if context is None:
@@ -322,11 +325,11 @@ def step(function: Callable[..., Any], /, *args: Any, effect: Effect = "repeatab
 
 
 def ask(question: Any, /) -> Any:
-    """Ask a person: return the answer, or let the job wait until ``gm.resume(run_id, answers={item_id: answer})`` brings it.
+    """Ask a person: return the answer, or let the job wait for ``gm.resume(run_id, answers={item_id: answer})``.
 
-    In an async function write ``await gm.ask("Publish?")``, in a plain one ``gm.ask("Publish?")``. Question and answer are any JSON.
-    An answered job runs again from its beginning, but its finished steps do not. So the question must be the same then: make a step
-    of what it is built from. The run must be recorded: give it a ``run_id``.
+    In an async function write ``await gm.ask("Publish?")``, in a plain one ``gm.ask("Publish?")``. Question and answer
+    are any JSON. An answered job runs again from its beginning, but its finished steps do not. So the question must be
+    the same then: make a step of what it is built from. The run must be recorded: give it a ``run_id``.
     """
     context = find_context()
     if context is None:

@@ -76,7 +76,7 @@ class ConcurrencyChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthChanged(Event):
-    """The dependency of a key became unavailable (open), is probed (half_open), answers again (closed), or was given up (given_up)."""
+    """The dependency of a key is unavailable (open), probed (half_open), back (closed), or given_up."""
 
     key: str
     state: HealthState

@@ -40,7 +40,7 @@ class Cgroup:
         return 0.0
 
     def cpu(self, elapsed_s: float) -> float:
-        """Return the share of the CPU quota used since the last call, ``elapsed_s`` ago; 0 at first or without a quota."""
+        """Return the share of the CPU quota used in the last ``elapsed_s``; 0 at first or without a quota."""
         quota = _numbers(self._cpu_max, _QUOTA)
         usage = _numbers(self._cpu_stat, _USAGE) if quota else []
         before, self._usage_before = self._usage_before, usage
@@ -57,7 +57,7 @@ class Cgroup:
 
 @cache
 def usable_cores(cgroup_root: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc")) -> int:
-    """Return how many cores this process may use: those it is allowed to run on, or fewer by the quotas of its groups."""
+    """Return how many cores this process may use, by its affinity and the quotas of its groups."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quotas = [cgroup.cores() for cgroup in own_cgroups(cgroup_root, proc)]
     return min([allowed, *(cores for cores in quotas if cores is not None)])
@@ -92,7 +92,7 @@ _MIN_INTERVAL_S = 0.25  # the system counts CPU time in steps of 10 ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Shares from 0 to 1 of what this process may use: ``memory`` now, ``cpu`` since the last reading (0 at the first)."""
+    """Shares from 0 to 1 of what this process may use: ``memory`` now, ``cpu`` since the last reading."""
 
     memory: float
     cpu: float

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from graphmill.core.result import Result
 from graphmill.engine.monitor.events import Alert, AlertName
 from graphmill.engine.monitor.machine import Reading
 from graphmill.engine.monitor.observers import Observers
 from graphmill.engine.policy import Alerts, Guards
 from graphmill.engine.results.recorder import Recorder
-from graphmill.engine.results.statistics import RunStatistics, Share
+from graphmill.engine.results.statistics import RunStatistics, Share, Tally
 from graphmill.engine.scheduling.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -39,9 +38,8 @@ class Monitor:
         observers: Observers,
         options: RunOptions,
         *,
-        clock: Callable[[], float],
+        now: float,
     ) -> None:
-        self._now = clock
         self._engine = engine
         self._scheduler = scheduler
         self._recorder = recorder
@@ -49,10 +47,10 @@ class Monitor:
         self._observers = observers
         self._options = options
         self._guard = Guard(options.policy.guards)
-        self._alerts = AlertWatch(options.policy.alerts, clock())
+        self._alerts = AlertWatch(options.policy.alerts, now)
         self._is_draining = False
         self._noted = ""
-        self._noted_at = clock()
+        self._noted_at = now
 
     def look(self, now: float) -> None:
         """Check everything, and report progress."""
@@ -61,12 +59,6 @@ class Monitor:
         if now - self._noted_at >= _NOTE_S:
             self._note(now)
         self._observers.report_progress(lambda: self._statistics.progress(now))
-
-    def add(self, result: Result) -> None:
-        """Note a result."""
-        is_failure = result.is_failure
-        if is_failure or result.is_success:
-            self._alerts.result(self._now(), is_failure=is_failure)
 
     def note_draining(self, now: float) -> None:
         """Record at once that the run is stopping."""
@@ -89,9 +81,11 @@ class Monitor:
 
     def _check_alerts(self, now: float) -> None:
         is_idle = self._scheduler.is_paused or not self._scheduler.active
-        # An adaptive limit comes down by itself: that its calls are throttled is worth an alert when it cannot come down further.
+        # An adaptive limit comes down by itself: that its calls are throttled is worth an alert when it cannot come
+        # down further.
         lanes = [lane for lane in self._scheduler.lanes if lane.members and not (lane.is_adaptive and lane.limit > 1)]
-        for alert in self._alerts.check(now, is_idle=is_idle, throttled=[lane.throttled for lane in lanes]):
+        throttled = [lane.throttled for lane in lanes]
+        for alert in self._alerts.check(now, self._statistics.tally, is_idle=is_idle, throttled=throttled):
             if alert.name == "throttled_share":
                 worst = max(lanes, key=lambda lane: lane.throttled.value)
                 alert = replace(alert, message=f"{alert.message}; {self._throttling_remedy(worst)}")  # noqa: PLW2901
@@ -132,32 +126,30 @@ class AlertWatch:
     """Raises each alert once when its threshold is crossed, and again only after it was clearly below in between."""
 
     def __init__(self, alerts: Alerts, now: float) -> None:
-        self._failures = Share()
+        self._judged = 0  # items, at the last check
         self._failure_rate = Latch(alerts.failure_rate, low_share=_CLEARLY_BELOW)
         self._throttled_share = Latch(alerts.throttled_share, low_share=_CLEARLY_BELOW)
         self._stalled_s = math.inf if alerts.stalled_s is None else alerts.stalled_s
         self._is_stalled = False
         self._waiting_since = now
 
-    def result(self, now: float, *, is_failure: bool) -> None:
-        """Note a result."""
-        self._failures.add(hit=is_failure)
-        self._is_stalled = False
-        self._waiting_since = now
-
-    def check(self, now: float, *, is_idle: bool, throttled: Iterable[Share]) -> list[Alert]:
+    def check(self, now: float, tally: Tally, *, is_idle: bool, throttled: Iterable[Share]) -> list[Alert]:
         """Return the new alerts.
 
-        A run that ``is_idle``, paused or waiting for its source, can't stall. Of the ``throttled`` shares, one per key, the worst counts.
+        A run that ``is_idle``, paused or waiting for its source, can't stall. Of the ``throttled`` shares, one per key,
+        the worst counts.
         """
         found = [
-            _crossed("failure_rate", self._failure_rate, [self._failures], "the last results failed"),
-            self._stall(now, is_idle=is_idle),
+            _crossed("failure_rate", self._failure_rate, [tally.failures], "the last results failed"),
+            self._stall(now, tally.judged, is_idle=is_idle),
             _crossed("throttled_share", self._throttled_share, throttled, "recent calls were throttled"),
         ]
         return [alert for alert in found if alert is not None]
 
-    def _stall(self, now: float, *, is_idle: bool) -> Alert | None:
+    def _stall(self, now: float, judged: int, *, is_idle: bool) -> Alert | None:
+        if judged != self._judged:
+            self._judged, self._is_stalled = judged, False
+            self._waiting_since = now
         if is_idle:
             self._waiting_since = now
         waited_s = now - self._waiting_since

@@ -47,7 +47,7 @@ class Hooks:
 
 
 class Observers:
-    """The hooks of one run, each behind a queue of its own; ``deliver`` gets each result that ``on_result`` has seen."""
+    """The hooks of one run, each behind its own queue; ``deliver`` gets each result after ``on_result``."""
 
     def __init__(self, hooks: Hooks, workers: Workers, *, window: int, deliver: Callable[[Result], None]) -> None:
         self._loop = workers.loop
@@ -123,9 +123,10 @@ class Observers:
 class HookQueue:
     """One hook and its queue.
 
-    A listener has a ``capacity``: beyond it the oldest entries are dropped and counted. If it raises, that is logged and it is not
-    called again. With ``then`` the hook is a stage that every entry passes: nothing is dropped (the window bounds what can wait),
-    ``then`` gets each entry after the hook, and a hook that raises is called for the next entry.
+    A listener has a ``capacity``: beyond it the oldest entries are dropped and counted. If it raises, that is logged
+    and it is not called again. With ``then`` the hook is a stage that every entry passes: nothing is dropped (the
+    window bounds what can wait), ``then`` gets each entry after the hook, and a hook that raises is called for the next
+    entry.
     """
 
     def __init__(
@@ -171,15 +172,15 @@ class HookQueue:
     def need_pause(self) -> bool:
         """Ask for a short pause while the queue is more than half full, a limited number of times.
 
-        A busy loop starves the threads in which plain hooks run. So a quick one gets the time it needs, and a slow one delays the run
-        by a second in all, then misses entries.
+        A busy loop starves the threads in which plain hooks run. So a quick one gets the time it needs, and a slow one
+        delays the run by a second in all, then misses entries.
         """
         is_behind = self._pauses_left > 0 and 2 * len(self._entries) > (self._entries.maxlen or 0)
         self._pauses_left -= is_behind
         return is_behind
 
     def unhang(self) -> None:
-        """Give up a stage that has made no progress since the last call: pass on its entries, and don't call it again."""
+        """Give up a stage without progress since the last call: pass on its entries, and don't call it again."""
         current = next(iter(self._passing.values()), None)
         if current is not None and current is self._last_current:
             self._is_gone = True

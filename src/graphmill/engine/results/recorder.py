@@ -1,4 +1,4 @@
-"""What the engine needs of a journal while a run lasts. Everything here is called on the loop's thread and returns at once."""
+"""What the engine needs of a journal during a run. Called on the loop's thread; returns at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import uuid4
 from graphmill.core.errors import GraphmillError
 from graphmill.core.job import Job
 from graphmill.core.result import Failure, Result, Status
-from graphmill.core.usage import Usage, add_by_model
+from graphmill.core.usage import RunUsage, Usage, add_by_model
 
 GATHER_S = 0.03  # a commit costs as much as thirty rows: one that nobody waits for is shared by all that come meanwhile
 
@@ -17,8 +17,8 @@ GATHER_S = 0.03  # a commit costs as much as thirty rows: one that nobody waits 
 class StepOutcome(NamedTuple):
     """How a step inside a job ended: with a value, as JSON, or with a failure.
 
-    ``began_s`` counts from the job's beginning, ``order`` among the job's recorded steps; ``models`` have answered it. A decision
-    has no attempts.
+    ``began_s`` counts from the job's beginning, ``order`` among the job's recorded steps; ``models`` have answered it.
+    A decision has no attempts.
     """
 
     body: bytes | None
@@ -51,7 +51,7 @@ NO_ATTEMPTS = FailedAttempts()
 
 
 class Recall(NamedTuple):
-    """What is recorded of a job's steps: outcomes by path and content, paths of unsafe steps that began, failed attempts by path."""
+    """What is recorded of a job's steps: outcomes by path and content, unsafe starts, failed attempts by path."""
 
     outcomes: dict[tuple[str, bytes], StepOutcome]
     intended: set[str]
@@ -84,10 +84,10 @@ RequestCallback = Callable[[str, str], None]
 class Recorder(Protocol):
     """Writes a run to the journal in the background.
 
-    What is handed over gets a number; ``committed(number)`` reports that it, and everything before it, is durable. The number 0
-    means that there is nothing to wait for. ``created_at`` tells runs of one name apart. ``jobs`` are those left to run; ``done``
-    counts those that earlier processes finished, as they are read; ``suspects`` is how many run one at a time, because the whole
-    process died more than once while they ran.
+    What is handed over gets a number; ``committed(number)`` reports that it, and everything before it, is durable. The
+    number 0 means that there is nothing to wait for. ``created_at`` tells runs of one name apart. ``jobs`` are those
+    left to run; ``done`` counts those that earlier processes finished, as they are read; ``suspects`` is how many run
+    one at a time, because the whole process died more than once while they ran.
     """
 
     is_recording: bool
@@ -103,7 +103,7 @@ class Recorder(Protocol):
         """The trace span of the process that owned the run before."""
 
     def open(self, *, committed: CommittedCallback, broken: BrokenCallback, asked: RequestCallback) -> None:
-        """Begin. The callbacks run on the loop: ``broken`` at most once, ``asked(word, argument)`` with what others request."""
+        """Begin. Callbacks run on the loop: ``broken`` at most once, ``asked(word, argument)`` with requests."""
 
     @property
     def accept(self) -> Callable[[Any], tuple[Any, Any]] | None:
@@ -118,8 +118,8 @@ class Recorder(Protocol):
     def fail(self, job: Job, attempt: int, failure: Failure, path: str = "", *, usage: Usage | None = None) -> int:
         """Record a failed attempt that is followed by another, and its usage."""
 
-    def spend(self, job: Job, model: str, usage: Usage) -> None:
-        """Add usage; the job's next row records it."""
+    def spend(self, job: Job, spender: str, usage: Usage) -> None:
+        """Add usage of who has used it, as ``core.usage.spender`` names them; the job's next row records it."""
 
     def hold(self, nano: int) -> None:
         """Note, so that it survives the death of the process, what the run counts as spent if it dies now."""
@@ -169,7 +169,10 @@ class Recorder(Protocol):
     async def close(
         self, *, stopped: str | None, because: str, is_refused: bool, is_read: bool, elapsed_s: float
     ) -> None:
-        """Write what is left, record how the run ended, and release it, without waiting long. A refused run can still be resumed."""
+        """Write what is left, record how the run ended, and release it, without waiting long.
+
+        A refused run can still be resumed.
+        """
 
 
 class RecordsRuns(Protocol):
@@ -195,10 +198,14 @@ class NullRecorder:
         self.total = total
         self.accept = accept
         self.done: Mapping[Status, int] = {}
-        self.usage: Mapping[str, Usage] = {}
+        self._spent: Mapping[str, Usage] = {}
 
-    def spend(self, job: Job, model: str, usage: Usage) -> None:
-        self.usage = add_by_model(self.usage, {model: usage})
+    @property
+    def usage(self) -> RunUsage:
+        return RunUsage(self._spent)
+
+    def spend(self, job: Job, spender: str, usage: Usage) -> None:
+        self._spent = add_by_model(self._spent, {spender: usage})
 
     def begin(self, job: Job, attempt: int, path: str = "") -> int:
         return 0

@@ -15,7 +15,6 @@ from graphmill.core.job import Effect, Job
 from graphmill.core.result import Result
 from graphmill.engine.jobs.state import JobState
 from graphmill.engine.monitor import events
-from graphmill.engine.monitor.monitor import Monitor
 from graphmill.engine.monitor.observers import Observers
 from graphmill.engine.results.recorder import GATHER_S, LastStep, Recorder
 from graphmill.engine.results.statistics import RunStatistics
@@ -82,7 +81,6 @@ class Results:
         *,
         outbox: Outbox,
         statistics: RunStatistics,
-        monitor: Monitor,
         crash: Callable[[BaseException], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -92,7 +90,6 @@ class Results:
         self._observers = observers
         self._outbox = outbox
         self._tally = statistics.tally
-        self._monitor = monitor
         self.crash = crash
         self._settled: list[tuple[JobState, Result, Any]] = []  # with its body; to be written
         self._unrecorded: list[tuple[Job, Result]] = []  # only to be shown
@@ -168,7 +165,6 @@ class Results:
     def _show(self, job: Job, result: Result) -> None:
         """Count a result, notify observers, and hand it out once ``on_result`` has seen it."""
         self._tally.add(result)
-        self._monitor.add(result)
         if self._observers.has_observers:
             self._observers.notify(events.JobFinished, result=result)
         if self._observers.on_result is None:
@@ -188,7 +184,7 @@ class Results:
 
 
 class Outbox:
-    """Results waiting for the reader: as completed, or in input order. The window, which counts untaken results, bounds it.
+    """Results waiting for the reader, as completed or in input order; bounded by the window, which counts them.
 
     In input order a slow item holds back all results after it and, once the window is full, the source.
     """

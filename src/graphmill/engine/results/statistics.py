@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphmill.core.result import Failure, Result, Status
+from graphmill.core.result import FAILURES, SUCCEEDED, Failure, Result, Status
 from graphmill.core.usage import Usage
 from graphmill.engine.monitor.machine import Reading
 from graphmill.engine.scheduling.health import NOTHING_ANSWERED, UNAVAILABLE, HealthState
@@ -35,11 +35,11 @@ _SLOWEST = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneProgress:
-    """The state of one key: its limit, why that was last changed, what share of recent calls was throttled, and its health.
+    """The state of one key: its limit and why it changed, the share of throttled recent calls, its health.
 
-    ``health`` is closed, open, half_open or given_up, ``trouble`` why it is not closed. ``waits_for`` is what calls wait for though
-    there is a slot, such as a limit; empty if none do. ``next_s`` is how long the next of them still waits, if known.
-    ``refusals`` describes throttled calls without such a wait, if they are many.
+    ``health`` is closed, open, half_open or given_up, ``trouble`` why it is not closed. ``waits_for`` is what calls
+    wait for though there is a slot, such as a limit; empty if none do. ``next_s`` is how long the next of them still
+    waits, if known. ``refusals`` describes throttled calls without such a wait, if they are many.
     """
 
     key: str
@@ -83,11 +83,11 @@ class SeriesProgress:
 class Progress:
     """A reading of a live run.
 
-    ``done`` counts all jobs that have a result, ``rate`` those that recently succeeded or failed per second; ``total`` and ``eta_s``
-    are None if unknown. ``concurrency`` is the most attempts that may run at once now. ``held`` is why nothing new starts, if so:
-    the run is paused, or the machine is full (then one attempt at a time still runs).
-    In a run of one job ``series`` is the batch inside it that is running, if any. ``usage`` is by model.
-    ``budget_nano`` is the run's budget, and ``waiting_for_budget`` how many of the running attempts wait for room in it.
+    ``done`` counts all jobs that have a result, ``rate`` those that recently succeeded or failed per second; ``total``
+    and ``eta_s`` are None if unknown. ``concurrency`` is the most attempts that may run at once now. ``held`` is why
+    nothing new starts, if so: the run is paused, or the machine is full (then one attempt at a time still runs). In a
+    run of one job ``series`` is the batch inside it that is running, if any. ``usage`` is by model. ``budget_nano`` is
+    the run's budget, and ``waiting_for_budget`` how many of the running attempts wait for room in it.
     """
 
     total: int | None
@@ -117,7 +117,8 @@ class Progress:
 class ErrorGroup:
     """Failures of one kind and exception type whose messages differ at most in their numbers.
 
-    ``message`` is the first one's, and ``distinct`` how many different ones there are; beyond a thousand they are not counted.
+    ``message`` is the first one's, and ``distinct`` how many different ones there are; beyond a thousand they are not
+    counted.
     """
 
     kind: str
@@ -149,12 +150,12 @@ class SlowJob:
 class Statistics:
     """The figures of a run. ``done`` counts the jobs that have a result; ``total`` is None if unknown.
 
-    ``degraded`` counts succeeded jobs in which something failed, ``partial`` those that achieved less than all. ``throughput`` is
-    jobs per second without those that were cancelled, wait or are pending. ``hook_errors`` is how often hooks
-    raised, ``stuck`` how many abandoned functions still run, ``held_s`` how long nothing new was started because the
-    run was paused or the machine full. ``memory`` and ``cpu`` are the last readings: shares of what this process may
-    use; ``peak_memory_bytes`` is the whole process's. ``usage`` is by model, failed attempts and earlier processes
-    of a recorded run included.
+    ``degraded`` counts succeeded jobs in which something failed, ``partial`` those that achieved less than all.
+    ``throughput`` is jobs per second without those that were cancelled, wait or are pending. ``hook_errors`` is how
+    often hooks raised, ``stuck`` how many abandoned functions still run, ``held_s`` how long nothing new was started
+    because the run was paused or the machine full. ``memory`` and ``cpu`` are the last readings: shares of what this
+    process may use; ``peak_memory_bytes`` is the whole process's. ``usage`` is by model, failed attempts and earlier
+    processes of a recorded run included.
     """
 
     total: int | None
@@ -335,6 +336,7 @@ class Tally:
         self.degraded = 0
         self.partial = 0
         self.by_status: Counter[Status] = Counter()
+        self.failures = Share()
         self._queued = Sketch()
         self._duration = Sketch()
         self._slowest: list[tuple[float, int, str]] = []
@@ -342,19 +344,22 @@ class Tally:
 
     def add(self, result: Result) -> None:
         """Count one result."""
+        status = result.status
         self.done += 1
-        self.by_status[result.status] += 1
-        if result.is_degraded:
-            self.degraded += 1
-        if result.is_partial:
-            self.partial += 1
+        self.by_status[status] += 1
+        is_failure = status in FAILURES
+        if is_failure or status is SUCCEEDED:
+            self.failures.add(hit=is_failure)
+        if result.metadata:
+            self.degraded += result.is_degraded
+            self.partial += result.is_partial
         if result.attempts > 1:
             self.retries += result.attempts - 1
         if result.attempts:
             self._queued.add(result.queued_s)
             self._duration.add(result.duration_s)
             self._rank(result)
-        if result.error is not None and result.is_failure:
+        if is_failure and result.error is not None:
             self._errors.add(result.error)
 
     @property
@@ -527,7 +532,7 @@ def _middle(bucket: int) -> float:
 
 
 class Share:
-    """The share of hits among about the last ``over`` events: their plain mean at first, then each new one fades the older ones.
+    """The share of hits among about the last ``over`` events: a plain mean at first, then fading.
 
     ``count`` is how many events ``value`` is based on, at most ``over``.
     """

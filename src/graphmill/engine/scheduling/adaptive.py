@@ -30,13 +30,14 @@ _MIN_S = 1e-6
 class Controller:
     """Finds how many attempts at once a server can handle.
 
-    It starts at the ceiling, or at 64 if that is less. If many of the first calls are throttled, the limit is the number of those that
-    were not. If none are, lower limits are compared for a moment, and the lowest that is as fast is kept.
+    It starts at the ceiling, or at 64 if that is less. If many of the first calls are throttled, the limit is the
+    number of those that were not. If none are, lower limits are compared for a moment, and the lowest that is as fast
+    is kept.
 
-    A limit holds once enough calls have succeeded under it. Then a higher one is tried: twice as high at first, later between the one
-    that holds and the one that failed, and near the edge, after a rest, slightly higher. A limit fails if more calls are throttled
-    than the *floor* explains, the share that is throttled at lower limits too, or if it is no faster than one well below.
-    Then the limit is cut, so that floor and latency are measured again.
+    A limit holds once enough calls have succeeded under it. Then a higher one is tried: twice as high at first, later
+    between the one that holds and the one that failed, and near the edge, after a rest, slightly higher. A limit fails
+    if more calls are throttled than the *floor* explains, the share that is throttled at lower limits too, or if it is
+    no faster than one well below. Then the limit is cut, so that floor and latency are measured again.
     """
 
     def __init__(self, *, ceiling: int) -> None:
@@ -98,7 +99,8 @@ class Controller:
             return
         self._throttles.note_success(learns=self._is_at_known_limit)
         if self.limit < self._climb.goal:
-            # The goal is reached within as many calls as there were slots: a storm is noticed after its first few calls.
+            # The goal is reached within as many calls as there were slots: a storm is noticed after its first few
+            # calls.
             if self._climb.step(is_used=self._level.is_used):
                 self.limit += 1
                 if self.limit == self._climb.goal:
@@ -147,7 +149,7 @@ class Controller:
         self._try_next()
 
     def _can_look_below(self, level: _Level) -> bool:
-        """Try a lower limit, as long as the present one is as fast as the one above it; return whether there is one to try."""
+        """Try a lower limit while the present one is as fast as the one above; return whether there is one to try."""
         higher, self._higher = self._higher, None
         self._lower = level
         if higher is not None:

@@ -28,7 +28,10 @@ class Claim:
 
 
 class Budget:
-    """Pure: reserve before a call, settle after it. Claims are granted in order, but one that can never fit holds up no other."""
+    """Pure: reserve before a call, settle after it.
+
+    Claims are granted in order, but one that can never fit holds up no other.
+    """
 
     __slots__ = ("_waiting", "cap_nano", "reserved_nano", "settled_nano")
 
@@ -55,7 +58,7 @@ class Budget:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether claims wait of which none can be granted any more."""
+        """Whether claims wait and none of them can be granted any more."""
         return bool(self._waiting) and not self.reserved_nano
 
     def request(self, claim: Claim) -> bool:
@@ -93,7 +96,10 @@ class Budget:
         return claims
 
     def __str__(self) -> str:
-        return f"{money_text(self.settled_nano)} of {money_text(self.cap_nano)}"
+        text = f"{money_text(self.settled_nano)} of {money_text(self.cap_nano)}"
+        if not self._waiting:
+            return text
+        return f"{text}, and the next call may cost {money_text(min(claim.nano for claim in self._waiting))}"
 
     def _has_room(self, claim: Claim) -> bool:
         return self.committed_nano + claim.nano <= self.cap_nano
@@ -105,7 +111,7 @@ class Budget:
 class BudgetGate:
     """Where calls wait for the budget: their attempts keep their slots, and their timeouts stand still.
 
-    ``hold`` is told at each change what would be counted as spent if the process died now.
+    ``hold`` receives, at each change, what counts as spent if the process dies now.
     """
 
     def __init__(

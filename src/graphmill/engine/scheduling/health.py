@@ -1,4 +1,4 @@
-"""A circuit breaker for what jobs depend on: closed while it answers, open while it is down, given up when it stays down."""
+"""A circuit breaker for a dependency: closed while it answers, open while it is down, given up if it stays down."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ CLOSED = HealthState.CLOSED  # a global is found faster than a member
 
 
 class Health:
-    """One circuit breaker. An attempt that finds its dependency unavailable opens it; then nothing starts but a probe now and then.
+    """One circuit breaker. An attempt that finds its dependency unavailable opens it; then only probes start.
 
-    A probe that is answered, even by a failure of its own, closes it; after ``park_after_s`` of failed probes it is given up.
-    By default that is a minute, but one probe where ``is_proven`` is False: a wrong key or address gets no better by waiting.
+    A probe that is answered, even by a failure of its own, closes it; after ``park_after_s`` of failed probes it is
+    given up. By default that is a minute, but one probe where ``is_proven`` is False: a wrong key or address gets no
+    better by waiting.
     """
 
     __slots__ = ("_park_after_s", "_probe_at", "_wait_s", "reason", "since", "state")
@@ -81,9 +82,9 @@ class Health:
         elif failure is None or failure.kind not in (Kind.UNAVAILABLE, Kind.TIMEOUT):
             self.state, self.reason = HealthState.CLOSED, ""
         elif self._park_after_s is None and not is_proven:
-            self.give_up(f"{failure.message} (no call has succeeded yet)")
+            self.give_up(f"{failure.message} (no call has succeeded yet{_remedy(failure)})")
         elif now - self.since >= (_PARK_AFTER_S if self._park_after_s is None else self._park_after_s):
-            self.give_up(f"{failure.message} (no probe succeeded for {now - self.since:.0f} s)")
+            self.give_up(f"{failure.message} (no probe succeeded for {now - self.since:.0f} s{_remedy(failure)})")
         else:
             self._wait_s = min(2 * self._wait_s, _MAX_BETWEEN_PROBES_S)
             self._open(failure, now)
@@ -91,3 +92,10 @@ class Health:
     def _open(self, failure: Failure, now: float) -> None:
         self.state, self.reason = HealthState.OPEN, failure.message
         self._probe_at = now + self._wait_s
+
+
+def _remedy(failure: Failure) -> str:
+    """Say what to do if an error of another client, such as a 404, is one of the item and not of the server."""
+    if failure.type.startswith("graphmill."):
+        return ""
+    return "; if only this item is affected, let Policy(classify=…) return 'permanent' for it"

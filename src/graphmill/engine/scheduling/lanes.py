@@ -45,12 +45,12 @@ def rank(*, admitted_at: float, priority: int) -> float:
 
 
 class SlotRequest:
-    """A request for a slot in a lane and, once granted, the slot. ``owner`` is the job or step that asks; a nested call has none."""
+    """A request for a slot in a lane and, once granted, the slot. ``owner`` asks; nested calls have none."""
 
     # fmt: off
     __slots__ = (
-        "estimated_tokens", "is_call", "is_probe", "lane", "order", "owner", "position", "rank", "reservation",
-        "settled_usage", "stamp", "usage",
+        "estimate", "estimated_tokens", "is_call", "is_probe", "lane", "order", "owner", "position", "rank",
+        "reservation", "settled_usage", "stamp", "usage",
     )
     # fmt: on
 
@@ -63,6 +63,7 @@ class SlotRequest:
         self.owner = owner
         self.order = _NESTED if owner is None else _STEP
         self.is_call = is_call  # counted by the rate limits of its lane
+        self.estimate: Callable[[], int] | None = None  # of its tokens, until somebody needs it
         self.estimated_tokens = 0
         self.is_probe = False
         self.stamp: Stamp = (0, 0.0)  # of the adaptive limit
@@ -137,7 +138,7 @@ class Refusals:
         self.gated_until = 0.0
 
     def add(self, failure: Failure, message: str, now: float, succeeded_at: float) -> None:
-        """Count a refusal. After several without an answer in between, nothing starts before the requested wait is over."""
+        """Count a refusal. After several in a row, nothing starts before the requested wait is over."""
         if succeeded_at >= self._at:
             self._in_a_row = 0
         self._in_a_row += 1
@@ -170,7 +171,7 @@ class Refusals:
 
 
 class Lane:
-    """The requests of one key: those that wait for a slot, how many may run at once, and the health of what they depend on."""
+    """The requests of one key: those waiting for a slot, how many may run, and their dependency's health."""
 
     # fmt: off
     __slots__ = (
@@ -242,7 +243,7 @@ class Lane:
     # -- when the next may start ---------------------------------------------------------------------------------------
 
     def opens_at(self, now: float, request: SlotRequest | None = None) -> float | None:
-        """Return when its next request, or this one, may start; None while that depends on something that has to end first."""
+        """Return when its next request, or this one, may start; None while something else has to end first."""
         if self.running >= self.limit:
             return None
         return self._opens_at(request or self.queue.first, now)
@@ -273,7 +274,7 @@ class Lane:
         return max(self._refusals.gated_until, self._controller.gated_until)
 
     def wait(self, now: float, *, has_slot: bool, has_retries: bool) -> LaneWait | None:
-        """Return what waiting calls wait for though there is a slot for them, or what refused ones wait for by themselves."""
+        """Return what waiting calls that have a slot wait for, or what refused ones wait for by themselves."""
         first = self.queue.first
         if first is None or not first.is_call or (first.order != _NESTED and not has_slot):
             if self.running or not has_retries:
@@ -364,7 +365,7 @@ class Lane:
             request.stamp = self._controller.started(now)
 
     def _settle(self, request: SlotRequest, kind: Kind | None) -> None:
-        """Return the unused part of a reservation. Unknown usage counts as reserved, unless the call was surely refused."""
+        """Return the unused part of a reservation. Unknown usage counts as reserved, unless surely refused."""
         reservation, request.reservation = request.reservation, None
         before, usage = request.settled_usage, request.usage or NO_USAGE
         request.settled_usage = usage
@@ -380,18 +381,23 @@ class Lane:
 
 
 def _is_of_set_up(request: SlotRequest, failure: Failure | None) -> bool:
-    """Whether a failure says what a wrong key, name or address says; what a user's function calls unavailable may be anything."""
+    """Whether a failure says what a wrong key, name or address says; a function's own may mean anything."""
     if failure is None or failure.kind is not Kind.UNAVAILABLE:
         return False
     return request.is_call or failure.type != _RAISED_BY_USER
 
 
 def _tokens(request: SlotRequest, limiter: RateLimiter) -> int:
-    return request.estimated_tokens if limiter.counts_tokens else 0
+    """Return how many tokens a call may use; an estimate reads its whole prompt, so only token limits ask."""
+    if not limiter.counts_tokens:
+        return 0
+    if request.estimate is not None:
+        request.estimated_tokens, request.estimate = request.estimate(), None
+    return request.estimated_tokens
 
 
 class Lanes:
-    """All lanes of a run. Steps wait for a slot of the run, across lanes by rank; nested calls only for their own lane."""
+    """All lanes of a run. Steps compete for the run's slots by rank; nested calls only within their lane."""
 
     def __init__(self, policy: Policy, limit: int) -> None:
         self._policy = policy
@@ -411,7 +417,7 @@ class Lanes:
         return iter(self._by_key.values())
 
     def get(self, key: str, limits: Limits | None = None, *, is_call: bool = False) -> Lane:
-        """Return the lane of a key; it respects these limits from now on. That of model calls adapts, unless told not to."""
+        """Return the lane of a key, which now respects these limits. That of model calls adapts by default."""
         lane = self._by_key.get(key) or self._add(key)
         if is_call and self._adaptive is None and not lane.is_adaptive:
             lane.adapt()

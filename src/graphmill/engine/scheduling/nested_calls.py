@@ -1,4 +1,4 @@
-"""Nested calls: calls of models from inside an attempt. They wait in the lane of the model while their job keeps its slot."""
+"""Nested calls: model calls inside an attempt. They wait in the model's lane while their job keeps its slot."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class NestedCall(SlotRequest):
 
     def __init__(self, attempt: AttemptState, lane: Lane, estimated_tokens: int) -> None:
         slot = attempt.step.slot
-        # The attempt may be the probe of this lane, and so is its call then: else both would wait for each other forever.
+        # The attempt may be the probe of this lane, and so is its call then: else both would wait for each other
+        # forever.
         is_probe = (
             slot is not None and slot.lane is lane and slot.is_probe and lane.health.state is HealthState.HALF_OPEN
         )
@@ -73,7 +74,8 @@ class NestedCalls:
     ) -> T:
         """Call a function when the lane of this key admits it; the lane learns from how that goes.
 
-        The timeout of the attempt is paused while the call waits. If it would have to wait, ``find_cached`` is asked first.
+        The timeout of the attempt is paused while the call waits. If it would have to wait, ``find_cached`` is asked
+        first.
         """
         attempt = context.attempt
         call = context.nested_call = NestedCall(attempt, self._lanes.get(key, limits, is_call=True), estimated_tokens)

@@ -1,7 +1,7 @@
 """Rate limits: no minute, wherever it begins, holds more requests or tokens than are allowed.
 
-All runs of a process that ask with the same key share one account. Processes do not coordinate: two of them on one key adapt through
-refusals, their retry-after, and the adaptive limit.
+All runs of a process that ask with the same key share one account. Processes do not coordinate: two of them on one key
+adapt through refusals, their retry-after, and the adaptive limit.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Reservation:
 class RateLimiter:
     """Spreads starts evenly over time; safe for threads.
 
-    The tokens of an attempt are reserved by estimate, and settled when it has ended. Made by ``for_account``, it shares its account with
-    the other limiters of the process; otherwise the account is its own.
+    The tokens of an attempt are reserved by estimate, and settled when it has ended. Made by ``for_account``, it shares
+    its account with the other limiters of the process; otherwise the account is its own.
     """
 
     __slots__ = ("_account", "_open")
@@ -72,7 +72,7 @@ class RateLimiter:
 
     @classmethod
     def for_account(cls, limits: Limits, clock: Callable[[], float]) -> RateLimiter:
-        """Make a limiter that shares its account with the process; with a clock of its own, as in a simulation, it shares nothing."""
+        """Make a limiter that shares its account with the process; one with its own clock shares nothing."""
         if not limits.account or abs(clock() - time.monotonic()) > _SAME_CLOCK_S:
             return cls(limits)
         with _accounts_lock:
@@ -248,7 +248,7 @@ class _Account:
 
 
 def _is_short(stated: RateLimit, allowed: int) -> bool:
-    """Whether a limit refills so soon that it covers much less than a minute: read as one of a minute, it would be far too slow."""
+    """Whether a limit refills so soon that it covers much less than a minute; per minute it would be far too slow."""
     used = 0 if stated.remaining is None else allowed - stated.remaining
     return used > 0 and stated.reset_s is not None and stated.reset_s * allowed / used < _SHORT_S
 

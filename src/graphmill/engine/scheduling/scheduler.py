@@ -1,4 +1,4 @@
-"""What starts next, what is in the window, and when the run has to stop: decided here, purely; the driver and the engine act."""
+"""What starts next, what is in the window, when the run has to stop: decided purely; others act on it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Scheduler:
             self.lanes.remove(request)
 
     def start_next(self, now: float) -> SlotRequest | None:
-        """Return the next request to get its slot: nested calls first, then by rank among the lanes that let one start."""
+        """Return the next request to get its slot: nested calls first, then by rank among lanes that may start one."""
         request = self.lanes.pop_next(now, has_slot=self.queued > 0 and self.has_slot())
         if request is not None and request.owner is not None:
             self.queued -= 1
@@ -127,14 +127,14 @@ class Scheduler:
         return self.lanes.opens_at(now, has_slot=self.queued > 0 and self.has_slot())
 
     def start_first_step(self, request: SlotRequest, job: JobState, now: float) -> bool:
-        """Grant the first step of a job that just began its slot, if it would be the next to get it; return whether so."""
+        """Grant the first step of a job that just began its slot, if it is next in turn; return whether it is."""
         if not self.has_slot() or not request.lane.can_start_now(request, now):
             return False
         self.occupy(request, job, now)
         return True
 
     def keep_slot(self, slot: SlotRequest, key: str, now: float) -> bool:
-        """Keep the slot of a step that went well for the next one, if that would be first to get it; return whether so."""
+        """Keep the slot of a successful step for the next one, if that is first in turn; return whether it is."""
         lane = slot.lane
         if lane.key != key or not lane.can_keep_slot or not self.has_slot(returned=1):
             return False
@@ -206,7 +206,7 @@ class Scheduler:
         return not any(lane.health.reason for lane in self.lanes)
 
     def set_limit(self, concurrency: int, adaptive: bool | None) -> None:  # noqa: FBT001
-        """Change how many attempts may run at once, and whether limits adapt below. Attempts above a lower limit run to their end."""
+        """Change the concurrency, and whether limits adapt below it. Attempts above a lower limit run to their end."""
         require_count("concurrency", concurrency)
         require_window(self._policy.window_for(concurrency), concurrency)
         self.limit, self.window = concurrency, self._policy.window_for(concurrency)
@@ -269,7 +269,7 @@ class Scheduler:
 
 
 class UncommittedWrites:
-    """How many writes are on their way to the journal, and how many of them record something that must not happen twice."""
+    """How many writes are on their way to the journal, and how many of them concern unsafe attempts."""
 
     __slots__ = ("total", "unsafe")
 

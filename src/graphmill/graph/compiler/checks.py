@@ -27,7 +27,7 @@ Types = Mapping[At, NodeType[Any] | None]
 
 
 def tell(problems: Problems, at: At, message: str, *, inside: At = (), offset: int = 0) -> None:
-    """Report what is wrong with a part; its position is that of ``inside`` the part, ``offset`` characters into its text."""
+    """Report a problem of a part, at the position of ``inside`` it, ``offset`` characters into its text."""
     problems.add((*at, *inside), f"{problems.document.at_text(at)}: {message}", offset=offset)
 
 
@@ -118,7 +118,7 @@ def _owned(spec: WorkflowSpec) -> Iterator[tuple[At, str, str]]:
 
 
 def _check_borrowed(node: NodeSpec, taken: dict[str, str], problems: Problems) -> None:
-    """Report an alias or a history named like a node or an input. Two nodes may use the same, as each is known in its node only."""
+    """Report an alias or history with the name of a node or input. Two nodes may use the same one."""
     borrowed = []
     if node.batch is not None:
         borrowed.append(((*node.batch.at, "as"), node.batch.alias, "as"))

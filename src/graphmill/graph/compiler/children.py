@@ -154,7 +154,7 @@ def _file(path: Path, library: Library) -> ChildWorkflow | None:
 
 
 def _path(written: str, document: Document) -> Path:
-    """Return the path for a text with a slash or a known suffix; any other text names a file beside this one, or an installed workflow."""
+    """Return the path for a text with a slash or known suffix; else a file beside this, or an installed one."""
     folder = Path(document.path).parent if document.root is not None else Path()
     if "/" in written or Path(written).suffix.lower() in _SUFFIXES:
         return folder / written

@@ -19,7 +19,7 @@ END = "end"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The edges between nodes, and what can have run before each. Sets of nodes are bit masks, as there may be many nodes.
+    """The edges between nodes, and what can have run before each. Sets of nodes are bit masks.
 
     An order with a mistake in it knows nothing about before and after, and allows everything.
     """
@@ -106,7 +106,7 @@ def _starts(
 
 
 class _Sorted:
-    """Nodes sorted so that each comes after those that lead to it, and one cycle of each group that cannot be sorted."""
+    """Nodes in dependency order, and one cycle of each group that cannot be sorted."""
 
     def __init__(self, ids: list[str], edges: tuple[Edge, ...]) -> None:
         self._targets: dict[str, list[str]] = {node_id: [] for node_id in ids}
@@ -192,7 +192,7 @@ def _masks(ids: list[str], edges: tuple[Edge, ...], bits: Mapping[str, int]) -> 
 
 
 def check_actions(spec: WorkflowSpec, types: Types, problems: Problems) -> None:
-    """Report edges that are never taken, and note actions that no edge takes; a type without named actions may return any."""
+    """Report edges that are never taken, and note actions without an edge; open types may return any action."""
     if spec.edges is None:
         _note_after_end(spec, types, problems)
         return

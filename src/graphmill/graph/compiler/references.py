@@ -146,7 +146,10 @@ class _Check:
         if isinstance(found, Misnamed):
             return _no_field(found, f"node {source.id!r} ({self._kind(source)})")
         if output.name == "results" and output.indices and _is_shifting(source):
-            return "positions in results shift when items fail (error_handling: continue); use outcomes[N], one for each item"
+            return (
+                "positions in results shift when items fail (error_handling: continue); use outcomes[N], one for each "
+                "item"
+            )
         return None
 
     def _of_error(self, source: NodeSpec, here: str | None) -> str | None:

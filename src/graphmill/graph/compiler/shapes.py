@@ -1,4 +1,4 @@
-"""Which fields values have, as far as a workflow says so: outputs of nodes, loops, batches and children, and closed schemas."""
+"""Which fields values have, as far as the workflow says: outputs of nodes, loops, batches, children, schemas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OPEN_WORDS = ("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "patternP
 
 
 class Shape(NamedTuple):
-    """What is known of a value: its ``fields`` by name if it is an object that has no others, and its ``entries`` if it is a list."""
+    """What is known of a value: its ``fields`` if it is an object without others, its ``entries`` if a list."""
 
     fields: Mapping[str, Shape] | None = None
     entries: Shape | None = None

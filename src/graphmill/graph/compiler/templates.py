@@ -49,7 +49,7 @@ class LoopValues:
 
 @dataclass(frozen=True, slots=True)
 class NodeValues:
-    """The values of a node; ``items`` may be their number, ``secrets`` are the environment variables that its params name."""
+    """The values of a node; ``items`` may be their number, ``secrets`` are its environment variables."""
 
     params: Written
     secrets: tuple[str, ...]

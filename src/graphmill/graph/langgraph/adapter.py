@@ -60,7 +60,7 @@ class LangGraph(AdaptedGraph):
 
     @cached_property
     def home(self) -> str | None:
-        """The ``module:name`` from which another process can import it; None if there is none outside the main program."""
+        """The ``module:name`` by which another process can import it; None if there is none."""
         started = sys.modules.get("__main__")  # multiprocessing lists it a second time, as __mp_main__
         places = (
             (module_name, name)
@@ -89,8 +89,8 @@ def adapt(graph: Any) -> LangGraph:
         raise UsageError(f"cannot run LangGraph's {type(graph).__name__}; {remedy}")
     if stops := [*graph.interrupt_before_nodes, *graph.interrupt_after_nodes]:
         raise UsageError(
-            f"the LangGraph graph has debugging stops (interrupt_before, interrupt_after: {', '.join(map(str, stops))}); "
-            "compile it without them; to ask a question, call interrupt() in a node"
+            "the LangGraph graph has debugging stops (interrupt_before, interrupt_after: "
+            f"{', '.join(map(str, stops))}); compile it without them; to ask a question, call interrupt() in a node"
         )
     saving_of(graph)  # raises for a checkpointer that no item could use
     return LangGraph(graph)
@@ -140,10 +140,10 @@ def _input_keys(graph: Any) -> list[str]:
 
 
 class Thread:
-    """LangGraph's thread for one item, named by run, item and generation, so that every attempt of that generation finds it.
+    """LangGraph's thread for one item, named by run, item and generation; every attempt of these finds it.
 
-    Its checkpoints are marked with its input and its run: an edited input starts another thread, and so does another run
-    with the same name.
+    Its checkpoints are marked with its input and its run: an edited input starts another thread, and so does another
+    run with the same name.
     """
 
     def __init__(

@@ -52,7 +52,8 @@ class Updates:
 
     def _begin(self, task: dict[str, Any], now: float) -> None:
         if self._has_ended:
-            # Nodes start together, and the next ones when all have ended: what is left here ended in an earlier attempt.
+            # Nodes start together, and the next ones when all have ended: what is left here ended in an earlier
+            # attempt.
             self._has_ended = False
             self._open.clear()
         self._open[task["id"]] = now
@@ -90,13 +91,14 @@ def _or_type(value: Any) -> Any:
 
 
 def saving_of(graph: Any) -> Saving | None:
-    """Return how a graph saves checkpoints; None without a checkpointer; UsageError if its nodes do not work with it."""
+    """Return how a graph saves checkpoints; None without a checkpointer; UsageError if its nodes can't use it."""
     saver = graph.checkpointer
     if not saver:
         return None
     if saver is True:
         raise UsageError(
-            "the LangGraph graph has checkpointer=True, which is only for subgraphs; compile it with a checkpointer of its own"
+            "the LangGraph graph has checkpointer=True, which is only for subgraphs; compile it with a checkpointer of "
+            "its own"
         )
     if _is_async(saver):
         _require_loop(saver)
@@ -118,8 +120,8 @@ def _require_loop(saver: Any) -> None:
         return
     if isinstance(own, asyncio.AbstractEventLoop) and own is not running:
         raise UsageError(
-            f"the LangGraph graph's checkpointer {type(saver).__name__} belongs to another event loop; make it in the loop of the "
-            "batch, and call await gm.abatch(…) there"
+            f"the LangGraph graph's checkpointer {type(saver).__name__} belongs to another event loop; make it in the "
+            "loop of the batch, and call await gm.abatch(…) there"
         )
 
 

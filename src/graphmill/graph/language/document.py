@@ -23,8 +23,8 @@ NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 class Document:
     """The data of one workflow file, or of a workflow given as Python data, with the positions of its parts.
 
-    ``path`` is the file as it was named, ``root`` its folder, None without a file; ``what`` messages call it. ``texts`` are
-    the file's own text and those of the files it includes, by path.
+    ``path`` is the file as it was named, ``root`` its folder, None without a file; ``what`` messages call it. ``texts``
+    are the file's own text and those of the files it includes, by path.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The keys of the workflow language with the values they take: checks, defaults, JSON Schema and docs come from these tables."""
+"""The keys of the workflow language with their values: checks, defaults, JSON Schema and docs use these tables."""
 
 from __future__ import annotations
 
@@ -305,7 +305,8 @@ LOOP: Final[Block] = MappingProxyType(
         ),
         "keep": Key(
             mapping("{max: reference} or {min: reference}"),
-            "Which round is the best: by a reference, or by several of which the first that differ decide; by default the last.",
+            "Which round is the best: by a reference, or by several of which the first that differ decide; by default "
+            "the last.",
         ),
         "history": Key(IDENTIFIER, "The name of the list of finished rounds.", default="past"),
         "timeout": Key(either(_SECONDS, PLACEHOLDER), "Seconds that the whole loop may take; null is no limit."),

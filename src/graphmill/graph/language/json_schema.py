@@ -47,7 +47,7 @@ class DescribedType(Protocol):
 
 
 def workflow_schema(node_types: Iterable[DescribedType], *, aliases: Mapping[str, str] | None = None) -> Schema:
-    """Return the schema of a workflow file, where the params of each node are those of its type; ``aliases`` are other names of types."""
+    """Return the schema of a workflow file; node params are those of its type, ``aliases`` other names of types."""
     types = sorted(node_types, key=lambda node_type: node_type.name)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

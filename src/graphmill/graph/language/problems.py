@@ -40,7 +40,7 @@ class Problems:
             self.notes.extend(other.notes)
 
     def raise_if_any(self) -> None:
-        """Raise WorkflowError with all problems, each once, sorted by place, this document's first; notes are not raised."""
+        """Raise WorkflowError with all problems, each once, sorted, this document's first; notes are not raised."""
         if not self.found:
             return
         problems = sorted(dict.fromkeys(self.found), key=self._order)

@@ -22,8 +22,8 @@ _OTHER_NAMES = {"source": "from", "target": "to", "parameters": "params", "max_i
 def read_spec(document: Document, at: At = (), *, problems: Problems) -> WorkflowSpec | None:
     """Read the workflow at this part of a document and report everything wrong with its shape; never raises.
 
-    A wrong value is replaced by its default, and a part that is unusable, such as a node without id or type, is left out, so
-    that later passes can check the rest. None if it is not a mapping, or has no nodes.
+    A wrong value is replaced by its default, and a part that is unusable, such as a node without id or type, is left
+    out, so that later passes can check the rest. None if it is not a mapping, or has no nodes.
     """
     found = document.get(at)
     if not isinstance(found, Mapping):
@@ -125,7 +125,8 @@ class _WorkflowReader:
             return RetrySpec()
         if block.has("wait_s") and block.has("cap_s") and block["cap_s"] < block["wait_s"]:
             block.wrong(
-                f"cap_s ({block['cap_s']:g}) is less than wait_s ({block['wait_s']:g}); raise the cap or shorten the wait",
+                f"cap_s ({block['cap_s']:g}) is less than wait_s ({block['wait_s']:g}); raise the cap or shorten the "
+                "wait",
                 block.at_key("cap_s"),
             )
         return RetrySpec(

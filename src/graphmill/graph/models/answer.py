@@ -26,7 +26,7 @@ class Misfit(ValueError):  # noqa: N818  it is no fault, but an answer to be ask
 
 
 class JsonAnswer(NamedTuple):
-    """A value, and what was repaired to read it: a ``fence`` or ``text`` around it was left out, ``latex`` was restored."""
+    """A value, and what was repaired: a ``fence`` or ``text`` around it was dropped, ``latex`` was restored."""
 
     value: Any
     repaired: str | None
@@ -47,7 +47,7 @@ def json_answer(text: str) -> JsonAnswer:
 
 
 def _with_latex(value: Any) -> Any:
-    r"""Restore the backslashes of LaTeX that JSON read as an escape: in ``"\boxed"`` a backspace, in ``"\frac"`` a form feed.
+    r"""Restore LaTeX backslashes that JSON read as escapes: ``"\boxed"`` (backspace), ``"\frac"`` (form feed).
 
     Nobody means those two characters before a letter. ``\n``, ``\r`` and ``\t`` are too common to be told apart.
     """
@@ -137,7 +137,7 @@ def _values(text: str) -> list[Any]:
 
 
 class AnswerSchema:
-    """The schema of an answer, a JSON Schema or a pydantic model: ``json`` is sent to a provider, ``text`` is the same as text."""
+    """The schema of an answer, JSON Schema or pydantic model: ``json`` for a provider, ``text`` the same as text."""
 
     def __init__(self, schema: Any) -> None:
         self._model = None

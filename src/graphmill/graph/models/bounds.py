@@ -39,7 +39,10 @@ def no_bound(target: ModelTarget, address: str) -> str:
     """Say why the most that calls of a model cost is not known, and what to do."""
     if target.prices.is_known(address):
         return "limit its answers with max_tokens (--max-tokens)"
-    return f"write prices: {{{target.lane}: {{input: …, output: …}}}} in graphmill.yaml, in US dollars for a million tokens"
+    return (
+        f"write prices: {{{target.lane}: {{input: …, output: …}}}} in graphmill.yaml, in US dollars for a million "
+        "tokens"
+    )
 
 
 def unbounded_part(extra: Mapping[str, Any], images: list[Image]) -> str:

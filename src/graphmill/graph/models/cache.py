@@ -172,7 +172,7 @@ _single_flight: SingleFlight[Any] = SingleFlight()
 
 
 class CachedCall(Generic[T]):
-    """A call whose answer may be cached: ``encode`` returns what is stored, ``decode`` the answer, or None if it is unusable."""
+    """A call whose answer may be cached: ``encode`` returns what is stored, ``decode`` the answer or None."""
 
     def __init__(
         self, key: bytes, model: str, *, encode: Callable[[T], bytes], decode: Callable[[bytes], T | None]
@@ -183,7 +183,7 @@ class CachedCall(Generic[T]):
         self._decode = decode
 
     async def once(self, context: Context, ask: Callable[[], Awaitable[T]], *, is_wanted: bool) -> tuple[T, bool]:
-        """Return the answer, and whether this caller asked for it; it is stored if the run is recorded, or if that ``is_wanted``."""
+        """Return the answer, and whether this caller asked for it. Stored if the run is recorded or ``is_wanted``."""
         store = _store(context, is_wanted=is_wanted)
         (made, is_asked), leads = await _single_flight.once(self._key, partial(self._find_or_ask, store, ask))
         return made, is_asked and leads

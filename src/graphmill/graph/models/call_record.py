@@ -1,4 +1,4 @@
-"""What is recorded of a model call: the request as it was sent, the answer, and what was wrong with it. No secrets, no images."""
+"""What is recorded of a model call: request, answer, and what was wrong with it. No secrets, no images."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import binascii
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -39,6 +40,11 @@ class ModelCall:
         self._role = role
         self._is_cached = is_cached
         self._began_s = context.job_time_s
+
+    @property
+    def role(self) -> str:
+        """The role of the node that calls; "" for none."""
+        return self._role or ""
 
     def answered(self, response: ModelResponse, *, problem: str = "") -> None:
         """Record an answer; ``problem`` says why it is asked for again."""
@@ -80,9 +86,7 @@ def encode_call(
     redact: Callable[[Failure], Failure] | None,
 ) -> bytes:
     """Return a call as JSON; what JSON cannot hold is left out, and named."""
-    redactor = Redactor(target.secrets)
-    if isinstance(redact, Redactor):
-        redactor = replace(redactor, names=tuple(dict.fromkeys((*target.secrets, *redact.names))), values=redact.values)
+    redactor = _redactor(target.secrets, redact if isinstance(redact, Redactor) else Redactor())
     said = {name: value for name, value in facts.items() if value is not None}
     answer = None
     if response is not None:
@@ -93,6 +97,12 @@ def encode_call(
         return _encode({"request": _request_data(request), "response": answer, **said}, redactor)
     except (TypeError, ValueError, RecursionError) as error:
         return _encode({"request": None, "response": None, **said, "not_recorded": message_of(error)}, redactor)
+
+
+@lru_cache
+def _redactor(names: tuple[str, ...], of_step: Redactor) -> Redactor:
+    """Return what redacts the variables of a model, and all that is secret in its step."""
+    return replace(of_step, names=tuple(dict.fromkeys((*names, *of_step.names))))
 
 
 def _encode(record: Mapping[str, Any], redactor: Redactor) -> bytes:

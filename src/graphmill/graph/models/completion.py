@@ -16,7 +16,7 @@ import msgspec
 from graphmill.core.errors import MOST_MESSAGE_CHARS, AttemptError, Permanent, Transient, cut, message_of
 from graphmill.core.job import item_of_sample
 from graphmill.core.json import fresh, json_bytes
-from graphmill.core.model_call import FinishReason, Message, ModelRequest, ModelResponse, Origin, ToolCall
+from graphmill.core.model_call import COMPLETE, FinishReason, Message, ModelRequest, ModelResponse, Origin, ToolCall
 from graphmill.core.result import UNMET_SCHEMA, Kind
 from graphmill.core.usage import LOST, NO_USAGE, Usage
 from graphmill.engine.failures import kind_of
@@ -44,8 +44,8 @@ _KEY_REFUSED = "check the key"  # how a provider's message about a refused key e
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a model: its ``text`` and, if a schema was given, the ``data`` in it.
 
-    ``usage`` is that of all calls it took. ``metadata`` has the number of ``calls``, and what was ``repaired`` to read the
-    data; for a ``cached`` answer also its ``original_usage``.
+    ``usage`` is that of all calls it took. ``metadata`` has the number of ``calls``, and what was ``repaired`` to read
+    the data; for a ``cached`` answer also its ``original_usage``.
     """
 
     text: str
@@ -186,7 +186,7 @@ async def _ask_once(call: ModelCall, target: ModelTarget, asked: ModelRequest, c
 
 def _require_whole(target: ModelTarget, asked: ModelRequest, response: ModelResponse) -> None:
     """Raise the error of an answer that is missing or cut off."""
-    if (error := response.error()) is not None:
+    if response.finish_reason not in COMPLETE and (error := response.error()) is not None:
         raise _with_answer(translate_error(target, error), target, response)
     if not response.text.strip() and not response.tool_calls and not asked.stop:
         raise Transient(f"{target.lane}: the answer is empty")
@@ -250,7 +250,7 @@ def _from_cache(made: Completion, call: ModelCall, context: Context, model: str)
             tool_calls=tuple(ToolCall(**each) for each in made.tool_calls),
         )
     )
-    context.report_usage(Usage(reused=1, saved_nano=made.usage.cost_nano), model)
+    context.report_usage(Usage(reused=1, saved_nano=made.usage.cost_nano), model, role=call.role)
     metadata = {**made.metadata, "calls": 0, "cached": True, "original_usage": made.usage.to_json()}
     return msgspec.structs.replace(made, usage=NO_USAGE, metadata=metadata)
 
@@ -335,10 +335,11 @@ async def call_model(
 class _Reserved:
     """A call that may be made; ``nano`` is what a budget has reserved for it, None without one."""
 
-    __slots__ = ("_context", "_lane", "nano")
+    __slots__ = ("_context", "_lane", "_role", "nano")
 
-    def __init__(self, lane: str, context: Context, nano: int | None) -> None:
+    def __init__(self, lane: str, role: str, context: Context, nano: int | None) -> None:
         self._lane = lane
+        self._role = role
         self._context = context
         self.nano = nano
 
@@ -349,20 +350,22 @@ class _Reserved:
         if self.nano is not None:
             self._context.settle(self.nano, 0 if usage is None else usage.cost_nano + usage.lost_nano)
         if usage is not None:
-            self._context.report_usage(usage, self._lane, is_answer=is_answer, is_settled=self.nano is not None)
+            self._context.report_usage(
+                usage, self._lane, role=self._role, is_answer=is_answer, is_settled=self.nano is not None
+            )
 
 
 async def _reserve(target: ModelTarget, request: ModelRequest, address: str, context: Context) -> _Reserved:
     """Wait until the budget has room for a call, if there is one; Permanent if what it may cost is not known."""
     if not context.has_budget:
-        return _Reserved(target.lane, context, None)
+        return _Reserved(target.lane, request.origin.role, context, None)
     nano = most_cost_nano(target, request, address)
     await context.reserve(nano)
-    return _Reserved(target.lane, context, nano)
+    return _Reserved(target.lane, request.origin.role, context, nano)
 
 
 async def _complete_priced(target: ModelTarget, request: ModelRequest, *, address: str, **access: Any) -> ModelResponse:
-    """Call the provider; what the response says was used gets its cost, also if there is no answer in it."""
+    """Call the provider, and price what the response says was used, even one without an answer."""
     price = partial(target.prices.price, address=address, extra=request.extra)
     try:
         response = await target.provider.complete(request, address=address, **access)

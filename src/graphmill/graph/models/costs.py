@@ -44,7 +44,7 @@ def unpriced_budgets(graph: Graph) -> list[str]:
     """Say which loops have a budget that cannot be kept to, since their models have no price."""
     try:
         models = graph.models()
-    except UsageError:  # the settings cannot be read, which is told elsewhere
+    except UsageError:  # the settings cannot be read, which is reported elsewhere
         return []
     if models is None:
         return []
@@ -111,7 +111,7 @@ def _unpriced(models: Models, nodes: list[Node]) -> Iterator[str]:
     for node in nodes:
         try:
             target = target_of(models, node)
-        except UsageError:  # it has no model, which is told elsewhere
+        except UsageError:  # it has no model, which is reported elsewhere
             continue
         if not is_priced(target):
             yield target.lane

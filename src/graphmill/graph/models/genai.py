@@ -15,8 +15,7 @@ import msgspec
 from graphmill.core.errors import AttemptError
 from graphmill.core.json import to_json
 from graphmill.core.model_call import Image, Message, ModelRequest, ModelResponse, ToolCall
-from graphmill.core.money import to_usd
-from graphmill.core.usage import Usage
+from graphmill.core.usage import Usage, to_usd
 from graphmill.engine.monitor.tracing import ERROR, end_span, error_kind, meter, tracer
 from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.secrets import Redactor

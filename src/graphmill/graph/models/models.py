@@ -27,7 +27,7 @@ def _nothing() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """Models and params chosen for one run: ``model`` for every node, ``roles`` for the nodes of a role; None changes nothing.
+    """Models and params chosen for a run: ``model`` for every node, ``roles`` by role; None changes nothing.
 
     ``cache`` says whether cached answers may be used; it decides no answer, so it is not part of a node's fingerprint.
     """
@@ -102,7 +102,9 @@ class Models:
         self.settings = settings
         self.choices = choices
         self.rehearsal = current_rehearsal.get()
-        self.rules: dict[tuple[int, str], StepRules] = {}  # of steps, by those of their node and their lane
+        self.called: dict[
+            tuple[int, Any, Any], tuple[ModelTarget, StepRules]
+        ] = {}  # by rules, model and role of a node
         self._found: dict[tuple[Any, Any], ModelTarget] = {}
 
     @classmethod
@@ -111,7 +113,7 @@ class Models:
         return cls(settings_here(), choices)
 
     def find(self, model: Any = None, role: Any = None, *, is_node: bool = True) -> ModelTarget:
-        """Return what a node with this model or role calls, or a function with ``is_node=False``; UsageError says what to do."""
+        """Return what a node with this model or role calls (a function: ``is_node=False``); UsageError if unknown."""
         if not isinstance(model, str | None) or not isinstance(role, str | None):
             self._setting(model, role, is_node=is_node)  # raises
         known = self._found.get((model, role))
@@ -135,7 +137,7 @@ class Models:
         return self._target(self._by_name(name))
 
     def price(self, name: str, usage: Usage) -> tuple[str, Usage]:
-        """Return the lane that a name means, and usage of it with its cost; also of a provider that is not configured."""
+        """Return the lane that a name means and usage with its cost, also for a provider that is not configured."""
         try:
             target = self.named(name)
             lane, prices, address = target.lane, target.prices, target.address
@@ -248,10 +250,14 @@ class Models:
         own = self.settings.providers.get(name)
         if own is not None and own.protocol not in protocols:
             near = suggestion(own.protocol, protocols)
-            return f"providers.{name} in {FILE_NAME} has no known protocol{near}; protocol must be one of {', '.join(protocols)}"
+            return (
+                f"providers.{name} in {FILE_NAME} has no known protocol{near}; protocol must be one of "
+                f"{', '.join(protocols)}"
+            )
         if name in known:
             return ""
-        return f"unknown provider {name!r:.80}{suggestion(name, known)}; available: {', '.join(known)}"
+        there = f"available: {', '.join(known)}; or define it under providers in {FILE_NAME}"
+        return f"unknown provider {name!r:.80}{suggestion(name, known)}; {there}"
 
 
 def _no_model(*, is_node: bool) -> str:

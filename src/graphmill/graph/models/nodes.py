@@ -50,7 +50,7 @@ def models_used(graph: Graph) -> tuple[str, ...]:
 
 
 def models_resolved(graph: Graph) -> dict[str, dict[str, Any]]:
-    """Return what each role and each name that nodes use for a model means, with its params, if known before there are items."""
+    """Return what each role and model name of the nodes means, with params, as far as known before items."""
     models = graph.models()
     if models is None:
         return {}

@@ -42,10 +42,13 @@ class TableEntry(NamedTuple):
 
 
 def is_in_no_table(address: str) -> bool:
-    """Whether an address is one of this machine or network, whose prices nobody can know; "" is where a provider usually is."""
+    """Whether prices at an address cannot be known: local ones, or no URL; "" is the provider's own."""
     if not address:
         return False
-    host = urlsplit(address).hostname or ""
+    try:
+        host = urlsplit(address).hostname or ""
+    except ValueError:
+        return True
     try:
         return not ipaddress.ip_address(host).is_global
     except ValueError:

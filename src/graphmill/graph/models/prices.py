@@ -1,4 +1,4 @@
-"""What calls of a model cost: prices from the settings or else from the price table, applied to what a response says was used."""
+"""What model calls cost: prices from the settings or the price table, applied to the reported usage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BILLED_APART = frozenset(
 
 
 class Rates(NamedTuple):
-    """Prices in nano-dollars: of a million tokens, and of a request. A tier holds for requests with more than so many input tokens."""
+    """Prices in nano-dollars per million tokens and per request; a tier applies above its input tokens."""
 
     input: int = 0
     output: int = 0
@@ -91,14 +91,14 @@ def _day(written: Any) -> date:
 
 
 class Dearest(NamedTuple):
-    """The rates of which a call gets one, whatever its service tier; and how many tokens the model's context holds."""
+    """A model's rates, one of which applies to a call, and the size of its context in tokens."""
 
     variants: tuple[Rates, ...]
     context_window: int | None
 
 
 class ModelPrices:
-    """The prices of one model of one provider: its own ones from the settings, oldest first, or those of the price table."""
+    """The prices of one model of one provider: its own from the settings, oldest first, or the table's."""
 
     def __init__(self, protocol: str, model: str, own: Sequence[OwnPrice] = (), *, is_free: bool = False) -> None:
         self._protocol = protocol
@@ -109,7 +109,7 @@ class ModelPrices:
         self._dearest: dict[str, tuple[float, Dearest | None]] = {}
 
     def rates(self, address: str, served: str = "", tier: str = "") -> Rates | None:
-        """Return the prices now of calls at an address that this model, or another of this name, has served; None if unknown."""
+        """Return the current prices at an address for this model, or another of this name; None if unknown."""
         key, now = (address, served, tier), time.time()
         found = self._found.get(key)
         if found is None or found[0] <= now:
@@ -126,7 +126,7 @@ class ModelPrices:
         return self._is_free or self.rates(address) is not None
 
     def price(self, usage: Usage, address: str, *, served: str = "", tier: str = "", extra: Mapping[str, Any]) -> Usage:
-        """Return a request's usage with its cost. What the provider itself reports stays, and so does what is unknown."""
+        """Return a request's usage with its cost. A cost that the provider reports stays, as does an unknown one."""
         if usage.reported or not usage.requests or not usage.tokens:
             return usage
         if not usage.unpriced and not self._own:  # it costs nothing
@@ -138,7 +138,7 @@ class ModelPrices:
         return msgspec.structs.replace(usage, cost_nano=rates.cost_nano(usage), unpriced=more)
 
     def most_nano(self, address: str, input_tokens: int, output_tokens: int | None) -> int | None:
-        """Return the most that one call can cost; None if that is unknown. Without a limit an answer may fill the model's context."""
+        """Return the most that one call can cost; None if unknown. Without a limit an answer may fill the context."""
         if self.costs_nothing:
             return 0
         now = time.time()

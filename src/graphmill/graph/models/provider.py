@@ -12,10 +12,10 @@ from graphmill.core.model_call import ModelRequest, ModelResponse
 class Provider(Protocol):
     """Speaks one model protocol; made once, it holds no state and never tries a second time: each call is one request.
 
-    ``address`` is where it is served; ``key_variable`` names the variable of the environment that holds the key, "" where none is
-    wanted, ``address_variable`` one that may hold another address. ``supports_schema`` says whether answers are held to a JSON Schema.
-    One whose calls cost nothing has ``is_free = True``.
-    It may have ``require(address, model)``, which raises Unavailable where it can tell before the first item that it will not be
+    ``address`` is where it is served; ``key_variable`` names the variable of the environment that holds the key, ""
+    where none is wanted, ``address_variable`` one that may hold another address. ``supports_schema`` says whether
+    answers are held to a JSON Schema. One whose calls cost nothing has ``is_free = True``. It may have
+    ``require(address, model)``, which raises Unavailable where it can tell before the first item that it will not be
     reached, and ``slots``, how many calls of a model may run at once where the settings give no ``limits``.
     """
 
@@ -26,7 +26,7 @@ class Provider(Protocol):
     supports_schema: bool
 
     def open(self) -> Any:
-        """Make the session that calls are given, on the running loop: ``context.shared(("model", name), provider.open)``."""
+        """Make the session of a run's calls, on its loop: ``context.shared(("model", name), provider.open)``."""
 
     async def complete(
         self,

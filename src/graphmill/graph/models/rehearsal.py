@@ -17,7 +17,7 @@ PROTOCOL = "scripted"
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What answers: ``script`` is a file of rules or ``module:function``, or empty for answers from schemas and prompts.
+    """What answers: ``script`` is a file of rules or ``module:function``, or empty for made-up answers.
 
     ``function`` is a function that this process was given itself.
     """

@@ -51,7 +51,7 @@ def request_of(
     origin: Origin = NO_ORIGIN,
     defaults: Mapping[str, Any] | None = None,
 ) -> ModelRequest:
-    """Build a request. Params chosen for the run come first, then those given here, the model's settings, and ``defaults``."""
+    """Build a request. Params of the run come first, then the given ones, the model's settings, ``defaults``."""
     found = {name: value for name, value in params.items() if value is not None and value != {}}
     if defaults or target.defaults or target.chosen:
         found = {**(defaults or {}), **target.defaults, **found, **target.chosen}
@@ -80,7 +80,7 @@ def estimated_tokens(request: ModelRequest, schema: str = "") -> int:
 
 
 def tokens_of(target: ModelTarget, params: Mapping[str, Any]) -> int:
-    """Estimate the tokens of a node with these params; invalid params, which its attempt reports, count as an answer."""
+    """Estimate the tokens of a node with these params; invalid ones, which its attempt reports, count as an answer."""
     try:
         messages = messages_of(params.get("prompt"), params.get("system"), params.get("messages"))
         given = {name: params.get(name) for name in ("max_tokens", "tools")}

@@ -52,8 +52,8 @@ SETTINGS: Final[Block] = MappingProxyType(
         ),
         "prices": Key(
             mapping("a mapping from provider/model to prices"),
-            "What models cost that the price table does not know, or at another price; a mapping as below, or a list of "
-            "mappings with dates.",
+            "What models cost that the price table does not know, or at another price; a mapping as below, or a list "
+            "of mappings with dates.",
         ),
         "record_prompts": Key(
             FLAG, "Whether a recorded run also records what is sent to models and what they answer; by default it does."
@@ -127,7 +127,8 @@ class ProviderSetting:
     """Where a provider is; None is the default of its protocol.
 
     ``protocol`` is the provider whose protocol it speaks, ``key`` the environment variable of its key, "" for none.
-    ``output_schema`` says whether the provider enforces a schema, or the prompt asks for it. ``limits`` apply to each model.
+    ``output_schema`` says whether the provider enforces a schema, or the prompt asks for it. ``limits`` apply to each
+    model.
     """
 
     protocol: str
@@ -356,7 +357,7 @@ def project_file() -> Path | None:
 
 def user_file() -> Path | None:
     """Return the user's settings file, if there is one."""
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111  Path's raises without a home
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111  pathlib raises
     path = Path(base) / "graphmill" / "config.yaml"
     return path if path.is_file() else None
 

@@ -31,9 +31,10 @@ class Access:
 class ModelTarget:
     """A model: ``name`` is the configured name of its provider, ``model`` the provider's own name for it.
 
-    Its calls share the ``lane``: ``provider/model``, or the provider without a model; ``mark`` is its fingerprint as JSON.
-    ``defaults`` are params for nodes that do not set them, ``chosen`` those of the run, which override a node's, as does
-    ``cache``. ``records_calls`` is False where the settings say so; ``own_prices`` are those in the settings.
+    Its calls share the ``lane``: ``provider/model``, or the provider without a model; ``mark`` is its fingerprint as
+    JSON. ``defaults`` are params for nodes that do not set them, ``chosen`` those of the run, which override a node's,
+    as does ``cache``. ``records_calls`` is False where the settings say so; ``own_prices`` are those in the settings.
+    ``secrets`` are the environment variables to redact.
     """
 
     name: str
@@ -48,6 +49,7 @@ class ModelTarget:
     prices: ModelPrices = field(init=False, compare=False, repr=False)
     lane: str = field(init=False, compare=False)
     mark: bytes = field(init=False, repr=False, compare=False)
+    secrets: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         lane = f"{self.name}/{self.model}" if self.model else self.name
@@ -56,6 +58,7 @@ class ModelTarget:
         prices = ModelPrices(self.setting.protocol, self.model, self.own_prices, is_free=is_free)
         object.__setattr__(self, "prices", prices)
         object.__setattr__(self, "mark", canonical(self.fingerprint))
+        object.__setattr__(self, "secrets", tuple(dict.fromkeys(filter(None, self._secrets()))))
 
     @property
     def limits(self) -> Limits | None:
@@ -73,7 +76,8 @@ class ModelTarget:
         key, address = os.environ.get(self.key_variable, ""), self.provider.default_address
         with suppress(KeyError):
             address = self.address
-        return f"{self.lane}@{blake2b(f'{address}|{key}'.encode(errors='replace'), digest_size=6, person=b'account').hexdigest()}"
+        text = f"{address}|{key}".encode(errors="replace")
+        return f"{self.lane}@{blake2b(text, digest_size=6, person=b'account').hexdigest()}"
 
     @property
     def fingerprint(self) -> list[Any]:
@@ -89,7 +93,7 @@ class ModelTarget:
 
     @property
     def key_variable(self) -> str:
-        """The environment variable of the key; "" for none. A provider never gets the key of another with the same protocol."""
+        """The environment variable of the key; "" for none. Never that of another provider with this protocol."""
         if self.setting.key is not None:
             return self.setting.key
         if self.name != self.setting.protocol:
@@ -101,11 +105,6 @@ class ModelTarget:
         """Whether it needs a key; a server of one's own may not."""
         is_elsewhere = self.setting.address is not None or self.is_moved
         return bool(self.key_variable) and (self.setting.key is not None or not is_elsewhere)
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """The environment variables to redact."""
-        return tuple(dict.fromkeys(filter(None, self._secrets())))
 
     def lacking(self) -> list[str]:
         """Return the environment variables that are required and not set."""

@@ -1,4 +1,4 @@
-"""One job of a graph as a program of steps: its nodes in order, and each node with its items, its rounds or its child."""
+"""One job of a graph as a program of steps: its nodes in order, with their items, rounds or child."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _text(item: Any) -> str:
 
 
 class EndedItems:
-    """Outcomes in the order in which items ended; once many or large ones are in memory, the others go to pages on disk.
+    """Outcomes in the order in which items ended; many or large ones are paged to disk.
 
     ``holds_items`` says that the items themselves are in memory only because of their outcomes.
     """
@@ -232,7 +232,7 @@ class OutcomeTable:
 
 
 class BatchSequence(Sequence[Any]):
-    """A read-only list whose entries are read on demand: ``part`` of each outcome, or all of it; messages use ``name``."""
+    """A read-only list read on demand: ``part`` of each outcome, or all of it; messages use ``name``."""
 
     __slots__ = ("_name", "_numbers", "_part", "_table")
 
@@ -268,8 +268,8 @@ class BatchSequence(Sequence[Any]):
             size += more
             if size > MAX_LOADED_BYTES:
                 raise Permanent(
-                    f"{self._name} has {len(self):,} entries of more than {MAX_LOADED_BYTES // 2**20} MB, too large to load at once; "
-                    "use it as the items of a batch, take single entries by index, or make it an output"
+                    f"{self._name} has {len(self):,} entries of more than {MAX_LOADED_BYTES // 2**20} MB, too large to "
+                    "load at once; use it as the items of a batch, take single entries by index, or make it an output"
                 )
             found.append(self._part_of(outcome))
         return found

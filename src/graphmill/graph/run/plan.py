@@ -23,8 +23,8 @@ Redact = Callable[[Failure], Failure]
 class GraphPlan:
     """The rules of each node's steps. A node's defaults come from the policy, a child's from the node it runs in.
 
-    ``plain`` are the nodes that are a single step; ``bind`` returns the inputs of an item; ``redact`` removes secrets from
-    a failure; ``models`` are those that its nodes call, None if they call none.
+    ``plain`` are the nodes that are a single step; ``bind`` returns the inputs of an item; ``redact`` removes secrets
+    from a failure; ``models`` are those that its nodes call, None if they call none.
     """
 
     # fmt: off

@@ -16,7 +16,8 @@ _FACTOR, _STRIDE, _ALL_BITS = 0x9E3779B1, 0x85EBCA6B, 0xFFFFFFFF
 class EarlierTexts:
     """The texts so far of one `repeats` condition, as four bytes for each pair of words.
 
-    The similarity of two texts is the share of their pairs that both have, from 0 to 1. It is the same in every process.
+    The similarity of two texts is the share of their pairs that both have, from 0 to 1. It is the same in every
+    process.
     """
 
     def __init__(self, similarity: float) -> None:
@@ -51,7 +52,7 @@ class EarlierTexts:
 
 
 def word_pairs(text: str) -> array[int]:
-    """Hash each pair of neighbouring words, with the beginning and the end; of equal pairs the second counts as another."""
+    """Hash each pair of neighbouring words, with both ends; equal pairs are numbered."""
     seen: dict[int, int] = {}
     pairs = array("I")
     before = 0

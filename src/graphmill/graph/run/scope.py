@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class Scope:
     """Where in a job a node runs: the ``names`` that templates can look up, and the ``prefix`` of step paths.
 
-    ``spill`` and ``flags`` are the job's; ``root`` is the folder of the workflow file; ``models`` are those that nodes call.
+    ``spill`` and ``flags`` are the job's; ``root`` is the folder of the workflow file; ``models`` are those that nodes
+    call.
     """
 
     __slots__ = ("flags", "meter", "models", "names", "prefix", "root", "spill")
@@ -66,7 +67,7 @@ class SpillState:
 
 
 class Meter:
-    """Sums the steps of an item, a loop or a job. It counts only recorded figures, so a resumed job has the same sums."""
+    """Sums the steps of an item, loop or job, from recorded figures only: a resumed job has the same sums."""
 
     __slots__ = ("_began_s", "_ended_s", "attempts", "parent", "usage")
 

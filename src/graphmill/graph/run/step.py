@@ -9,14 +9,16 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from graphmill.core.errors import GraphmillError, InternalError, Permanent
 from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.json import canonical, digest, json_of
 from graphmill.engine.jobs.context import current_context
 from graphmill.engine.jobs.program import Program, Step, StepEnd, StepRules
 from graphmill.graph.models.request import tokens_of
-from graphmill.graph.node_params import read_params
-from graphmill.graph.node_type import Context, Output
+from graphmill.graph.node_params import describe_misfits, join_pieces
+from graphmill.graph.node_type import Context, NodeType, Output
 from graphmill.graph.run.outcomes import BatchSequence, load_sequences
 from graphmill.graph.run.scope import NodeFailed, Scope
 from graphmill.graph.secrets import Redactor, Secret, reveal_secrets
@@ -24,6 +26,20 @@ from graphmill.graph.secrets import Redactor, Secret, reveal_secrets
 if TYPE_CHECKING:
     from graphmill.graph.graph import Node
     from graphmill.graph.models.target import ModelTarget
+
+
+def read_params(node_type: NodeType[Any], params: Mapping[str, Any]) -> Any:
+    """Make the type's Params from resolved values; Permanent names the field that does not fit."""
+    if node_type.Params is None:
+        return params
+    for name in node_type.in_pieces:
+        if isinstance(params.get(name), list):
+            params = {**params, name: join_pieces(params[name])}
+    try:
+        return msgspec.convert(params, node_type.Params)
+    except msgspec.ValidationError as error:
+        reason = describe_misfits(node_type.Params, params, error)
+        raise Permanent(f"invalid params for {node_type.name}: {reason}") from error
 
 
 def run_step(node: Node, rules: StepRules, scope: Scope, path: str) -> Program:
@@ -60,10 +76,13 @@ def _make_model_step(node: Node, rules: StepRules, scope: Scope, path: str, para
     """Make the step of a node that calls a model, in the lane of all calls of that model."""
     if scope.models is None:
         raise InternalError(f"node {node.id!r} calls a model, and its graph was planned without any")
-    target = scope.models.of(params)
-    known = scope.models.rules.get((id(rules), target.lane))
-    if known is None:
-        known = scope.models.rules[id(rules), target.lane] = replace(rules, lane=target.lane, limits=target.limits)
+    asked = id(rules), params.get("model"), params.get("role")
+    try:
+        target, known = scope.models.called[asked]
+    except (KeyError, TypeError):  # not yet, or it is no name
+        target = scope.models.of(params)
+        known = replace(rules, lane=target.lane, limits=target.limits)
+        scope.models.called[asked] = target, known
     return _ModelStep(path, known, node, params, scope.root, target)
 
 
@@ -125,8 +144,7 @@ class _ModelStep(_NodeStep):
         super().__init__(path, rules, node, params, root)
         self._target = target
 
-    @property
-    def estimated_tokens(self) -> int:
+    def estimate_tokens(self) -> int:
         """Estimate the tokens of the request and of the answer."""
         return tokens_of(self._target, self._params)
 
@@ -192,7 +210,7 @@ _SCALARS = frozenset({str, int, bool, type(None)})
 def _is_plain(value: Any) -> bool:
     kind = type(value)
     if kind is dict:
-        for key, entry in value.items():  # noqa: SIM110  at half the cost
+        for key, entry in value.items():  # half the cost of all()
             if type(key) is not str or (type(entry) not in _SCALARS and not _is_plain(entry)):
                 return False
         return True

@@ -29,11 +29,17 @@ _LITERAL_BEGINNINGS = tuple('"-0123456789[{')
 _A_NAME = "a name consists of letters, digits, _ and -, and starts with a letter or _"
 _A_MISSING_NAME = f"expected a name; {_A_NAME}"
 _A_LOOKUP = "only names joined by dots, [index] and ?? are allowed; for the text ${ write $${"
-_AN_INDEX = "an index must be an integer, as in [0] or [-1], or one reference, as in [${i}]; write a fixed key after a dot, as in .key"
+_AN_INDEX = (
+    "an index must be an integer, as in [0] or [-1], or one reference, as in [${i}]; write a fixed key after a dot, as "
+    "in .key"
+)
 _A_DEFAULT = 'write a default after ??, as in ${name ?? "text"}'
 _A_TEXT = "write text in double quotes"
 _A_DEEP_LITERAL = f"this JSON literal is nested deeper than {MAX_LITERAL_LEVELS} levels"
-_A_RESULT = "a template only looks up values; compute or compare in a code node and look up its result; for the text ${ write $${"
+_A_RESULT = (
+    "a template only looks up values; compute or compare in a code node and look up its result; for the text ${ write "
+    "$${"
+)
 _REMEDIES = {
     **dict.fromkeys("<>=!+*/%&^~", _A_RESULT),
     "(": "a template cannot call functions",
@@ -253,7 +259,8 @@ class _PlaceholderReader:
             raise self._unexpected(_AN_INDEX)
         if level == MAX_INDEX_LEVELS:
             raise self._mistake(
-                f"indices are nested deeper than {MAX_INDEX_LEVELS} levels; look up the inner value in a value node first",
+                f"indices are nested deeper than {MAX_INDEX_LEVELS} levels; look up the inner value in a value node "
+                "first",
                 self._at,
             )
         reference = self._reference(level + 1)

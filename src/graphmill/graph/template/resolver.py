@@ -31,7 +31,7 @@ class CompiledValue(Protocol):
         """Whether it is the same in every scope."""
 
     def resolve(self, scope: Mapping[str, Any]) -> Any:
-        """Return the value with each template replaced; Missing if nothing is found. Parts without templates are not copied."""
+        """Return the value with each template replaced; Missing if nothing is found. Other parts are not copied."""
 
 
 def compile_value(value: Any) -> CompiledValue:
@@ -40,12 +40,12 @@ def compile_value(value: Any) -> CompiledValue:
 
 
 def compile_params(params: Mapping[str, Any], in_pieces: Collection[str]) -> CompiledValue:
-    """Compile a mapping in which some texts resolve to their pieces: written text as it is, and each value in a list of its own."""
+    """Compile a mapping; ``in_pieces`` texts resolve to lists: written text as it is, each value in its own list."""
     return _container(params, dict(params), params, in_pieces)
 
 
 def entries_of(value: CompiledValue) -> tuple[CompiledValue, ...] | None:
-    """Return the entries of a list that contains templates, each to be resolved on its own; None for any other value."""
+    """Return the entries of a list that contains templates, to be resolved one by one; None for any other value."""
     if not isinstance(value, _Container) or not isinstance(value.base, list):
         return None
     changing = dict(value.changing)

@@ -1,4 +1,4 @@
-"""Calls of models as the database holds them: those that are alike share a row, and one of the first is the dictionary of the others."""
+"""Model calls in the database: alike ones share a row; one of the first is the compression dictionary."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ _SAYINGS = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_READONLY: "cannot write the journal {name} ({error}); make it and its folder writable, then resume",
     sqlite3.SQLITE_PERM: "no permission to open the journal {name} ({error}); check the file and its folder",
-    sqlite3.SQLITE_CANTOPEN: "cannot open the journal {name} ({error}); check that it and its folder exist and are writable",
+    sqlite3.SQLITE_CANTOPEN: "cannot open the journal {name} ({error}); check that it and its folder exist and are "
+    "writable",
     sqlite3.SQLITE_BUSY: "another process has locked the journal {name} for too long ({error}); end it, then resume",
     sqlite3.SQLITE_LOCKED: "another process has locked the journal {name} for too long ({error}); end it, then resume",
     sqlite3.SQLITE_IOERR: "cannot read or write the journal {name} ({error}); check the disk, then resume",
@@ -27,7 +28,7 @@ _DAMAGE = (
 )
 
 
-class translate_errors:  # noqa: N801  a class, not a generator: entered at every commit
+class translate_errors:  # noqa: N801  a class, not a generator: it is entered again and again
     """Turn what SQLite or the system raises within into a JournalError about the store of this name."""
 
     def __init__(self, name: str) -> None:
@@ -39,11 +40,12 @@ class translate_errors:  # noqa: N801  a class, not a generator: entered at ever
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        if error is not None and (found := _translation(self._name, error)) is not None:
+        if error is not None and (found := translated(self._name, error)) is not None:
             raise found from error
 
 
-def _translation(name: str, error: BaseException) -> JournalError | None:
+def translated(name: str, error: BaseException) -> JournalError | None:
+    """Return what an error means for the store of this name; None if it is not the store's."""
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         # Without a code it was raised by Python's own side: our fault.

@@ -29,7 +29,7 @@ from graphmill.journal.records import (
 )
 from graphmill.journal.sqlite.calls import CallGroup, CallPacker
 from graphmill.journal.sqlite.database import Database, FileWatch, write_alone, writing
-from graphmill.journal.sqlite.faults import damaged, translate_errors
+from graphmill.journal.sqlite.faults import damaged, translate_errors, translated
 from graphmill.journal.sqlite.rows import (
     Stored,
     alike,
@@ -85,10 +85,15 @@ class SqliteLedger:
         """Make these durable, all or none."""
         self._hold()
         now = self._database.clock() + 0.0
-        with self._translated:
+        try:
             self._watch.glance()
             if not self._add(rows, now):
                 self._append_and_count(_grouped(rows), now)
+        except Exception as error:
+            found = translated(self._name, error)
+            if found is None:
+                raise
+            raise found from error
 
     def requests(self) -> Sequence[RunRequest]:
         """Return the requests made since the last call."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from graphmill.core.errors import UnknownRunError
 from graphmill.core.json import canonical
-from graphmill.core.usage import add_by_model
+from graphmill.core.usage import RunUsage, add_by_model
 from graphmill.journal.bodies import spent_body, spent_from
 from graphmill.journal.records import INTERRUPTED, Owner, RunRecord, RunRow
 from graphmill.journal.sqlite.faults import damaged
@@ -115,7 +115,7 @@ class StoredRun(NamedTuple):
             steps=self.steps,
             notes=self.attempts + self.steps + self.suspects,
             manifest=manifest,
-            usage=spent_from(self.usage),
+            usage=RunUsage(spent_from(self.usage)),
         )
 
 

@@ -60,7 +60,7 @@ class SqliteStore:
     def create(self, run_id: str | None, manifest: Mapping[str, Any]) -> RunRecord:
         """Note a new run, running and without an owner."""
         if run_id is not None:
-            require_run_id(run_id)
+            require_run_id(run_id, is_pass="of" in manifest)
         now = self._database.clock() + 0.0
         with self._database.writing() as connection:
             runs = read_runs(connection, self.name)

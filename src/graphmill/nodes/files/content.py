@@ -20,7 +20,7 @@ _WITH_MARK = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}
 
 
 def format_of(content: Any, path: str) -> FileFormat:
-    """Return the format of content if none is named: JSON for lists and mappings, lines for a list if the path says so."""
+    """Return the format of unnamed content: JSON for lists and mappings, lines for a list if the path says so."""
     if not isinstance(content, list | dict | BatchSequence):
         return "text"
     if path.lower().endswith(_LINE_SUFFIXES) and not isinstance(content, dict):
@@ -63,7 +63,7 @@ def _array(entries: Iterable[Any]) -> Iterator[str]:
 
 
 def check_encoding(name: str, *, appends: bool = False) -> None:
-    """Refuse what is not a text encoding; for appending, also one with a mark at a file's beginning. ValueError says why."""
+    """Refuse unknown encodings and, for appending, those that begin a file with a mark. ValueError says why."""
     if name == BINARY:
         return
     try:

@@ -44,7 +44,8 @@ CreateFolders = Annotated[bool, Meta(description="Create missing folders.")]
 Encoding = Annotated[
     str,
     Meta(
-        description="Encoding of the text; line ends are unchanged. `binary`: the content is base64. `utf-8-sig`: UTF-8 with a mark."
+        description="Encoding of the text; line ends are unchanged. `binary`: the content is base64. `utf-8-sig`: "
+        "UTF-8 with a mark."
     ),
 ]
 
@@ -135,14 +136,16 @@ class WriteFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     append: Annotated[
         bool,
         Meta(
-            description="Write at the end of the file, in one piece even if many append at once; after a crash or timeout the retry may "
-            "write it twice, unless the node has `effect: unsafe`. Without it, the file is replaced in one step."
+            description="Write at the end of the file, in one piece even if many append at once; after a crash or "
+            "timeout the retry may write it twice, unless the node has `effect: unsafe`. Without it, the file is "
+            "replaced in one step."
         ),
     ] = False
     format: Annotated[
         FileFormat | None,
         Meta(
-            description="`text`, `json`, or `jsonl`: one line for each entry of a list, the default for `.jsonl` and `.ndjson`."
+            description="`text`, `json`, or `jsonl`: one line for each entry of a list, the default for `.jsonl` and "
+            "`.ndjson`."
         ),
     ] = None
     encoding: Encoding = "utf-8"
@@ -210,7 +213,8 @@ class CopyFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     overwrite: Annotated[
         bool,
         Meta(
-            description="Replace an existing file in one step. Without it, one with other content is a permanent failure."
+            description="Replace an existing file in one step. Without it, one with other content is a permanent "
+            "failure."
         ),
     ] = False
     create_folders: CreateFolders = True
@@ -309,7 +313,8 @@ class DeleteFileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     missing_ok: Annotated[
         bool,
         Meta(
-            description="Succeed if there is no such file, as after an attempt that was killed; otherwise that is a permanent failure."
+            description="Succeed if there is no such file, as after an attempt that was killed; otherwise that is a "
+            "permanent failure."
         ),
     ] = True
     allow_paths: AllowPaths = []

@@ -36,7 +36,7 @@ def read_file(path: FilePath, max_bytes: int) -> bytes:
 
 
 def append(path: FilePath, chunks_at: Callable[[int], Iterable[bytes]], *, mode: int | None) -> int:
-    """Write at the end of a file, given its size; what fails half-way is taken back. Return how many bytes were written."""
+    """Write at the end of a file of this size; a failed write is undone. Return how many bytes were written."""
     is_new = file_status(path) is None
     with opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
         if is_new and mode is not None:
@@ -151,7 +151,7 @@ def move(source: FilePath, dest: FilePath, *, overwrite: bool) -> None:
 
 
 def _leave_one_name(source: FilePath, dest: FilePath) -> None:
-    """Finish a move that was killed between the new name and the old one; names that differ only in case may be one name."""
+    """Finish a move that was killed half-way; names that differ only in case may be the same name."""
     if not source.real.parent.samefile(dest.real.parent) or _folded(source.real.name) != _folded(dest.real.name):
         source.real.unlink()
     elif source.real != dest.real:

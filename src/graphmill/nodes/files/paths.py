@@ -1,8 +1,9 @@
 """Where the path of a file node leads, and whether it may lead there.
 
-A path written in the workflow is its author's word and may lead anywhere. A path with a template stays below the folder written before the
-first template, and links on its way stay in the workflow's folder or in `allow_paths`. Paths are resolved once, before the file is used:
-this guards against mistakes and stray values, not against somebody who swaps folders for links at that moment.
+A path written in the workflow is its author's word and may lead anywhere. A path with a template stays below the folder
+written before the first template, and links on its way stay in the workflow's folder or in `allow_paths`. Paths are
+resolved once, before the file is used: this guards against mistakes and stray values, not against somebody who swaps
+folders for links at that moment.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def resolve_path(
         target, limits = _target_of(path, base, [base, *(_absolute(folder, base) for folder in allowed)])
         real = os.path.realpath(target)
         if not follows_link:
-            real = f"{os.path.realpath(os.path.dirname(target)).rstrip('/')}/{os.path.basename(target)}"  # noqa: PTH119, PTH120
+            folder, name = os.path.split(target)
+            real = f"{os.path.realpath(folder).rstrip('/')}/{name}"
         if limits is not None and not _is_in_any(real, limits):
             raise ValueError(
                 f"a link leads out, to {real[:_MAX_SHOWN_CHARS]!r}; to allow that, add its folder to `allow_paths`"

@@ -1,8 +1,8 @@
 """Where a shell command may use the values of templates.
 
-A value reaches the shell in an environment variable, and the script names that variable where the template stood: as ``"${NAME}"`` for a
-bare word, as ``${NAME}`` inside double quotes. A template anywhere else is refused, and so is a command that dash and bash might read
-differently: if it is unsure where a template stands, the scanner gives up.
+A value reaches the shell in an environment variable, and the script names that variable where the template stood: as
+``"${NAME}"`` for a bare word, as ``${NAME}`` inside double quotes. A template anywhere else is refused, and so is a
+command that dash and bash might read differently: if it is unsure where a template stands, the scanner gives up.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ _UNSURE = "the text there differs between shells"
 _BEFORE_NAME = frozenset(
     {"if", "then", "elif", "else", "while", "until", "!", "time", "coproc", "function", "command", "builtin", "exec"}
 )
-# The shell's own commands that parse their arguments as code, arithmetic or variable names (measured with dash and bash).
+# The shell's own commands that parse their arguments as code, arithmetic or variable names (measured with dash and
+# bash).
 _PARSING = frozenset(
     {"eval", "trap", "alias", "let", "declare", "typeset", "local", "read", "unset", "getopts"}
     | {"mapfile", "readarray", "compgen", "complete", "bind", "[["}
@@ -80,7 +81,7 @@ class ShellValueError(ValueError):
 
 @lru_cache(maxsize=512)
 def script_of(texts: Sequence[str]) -> str:
-    """Join the texts between the templates of a command by references to the variables; ShellValueError where that is unsafe."""
+    """Join a command's texts by references to variables; ShellValueError where a value would be unsafe."""
     if len(texts) == 1:
         return texts[0]
     scanner = _CommandScanner(VALUE.join(texts))

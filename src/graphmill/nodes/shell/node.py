@@ -43,8 +43,9 @@ class ShellParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     command: Annotated[
         str,
         Meta(
-            description="A command or script for `/bin/sh`. A template stands as a bare word or inside double quotes, and its value is "
-            "passed as data. Anywhere else, use `args`, `env` or `stdin`. `$${NAME}` is the shell's own `${NAME}`."
+            description="A command or script for `/bin/sh`. A template stands as a bare word or inside double quotes, "
+            "and its value is passed as data. Anywhere else, use `args`, `env` or `stdin`. `$${NAME}` is the shell's "
+            "own `${NAME}`."
         ),
     ]
     args: Annotated[list[Any], Meta(description='`"$1"`, `"$2"` and so on; objects and lists as JSON.')] = []
@@ -99,7 +100,8 @@ class ShellNode(NodeType[ShellParams]):
         for number, arg in enumerate(args if isinstance(args, list) else []):
             if isinstance(arg, Mapping) and names_secret(arg):
                 raise ParamError(
-                    "args cannot hold a secret: every user of the machine can see a command's arguments; use env or stdin",
+                    "args cannot hold a secret: every user of the machine can see a command's arguments; use env or "
+                    "stdin",
                     at=("args", number),
                 )
         env = params.get("env", {})
@@ -252,8 +254,8 @@ def _require_below(folder: Path, root: Path, beginning: str | Filled) -> str:
     real = os.path.realpath(folder)
     if os.path.commonpath([real, limit]) != limit:
         raise Permanent(
-            f"cwd {str(folder)[:_MAX_PATH_SHOWN]!r}: a template's value may not lead out of the folder written before it, "
-            "or out of the workflow's"
+            f"cwd {str(folder)[:_MAX_PATH_SHOWN]!r}: a template's value may not lead out of the folder written before "
+            "it, or out of the workflow's"
         )
     return real
 

@@ -1,7 +1,7 @@
 """The process of a shell command: its start, output, input and end.
 
-Each command leads a session of its own. When it ends, is cancelled or times out, everything left in its process group is killed; so are
-the groups of all commands when Graphmill itself is killed.
+Each command leads a session of its own. When it ends, is cancelled or times out, everything left in its process group
+is killed; so are the groups of all commands when Graphmill itself is killed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def run_command(command: ShellCommand) -> ShellProcess:
 
 
 class ShellProcess:
-    """A running command. ``stdout`` and ``stderr`` capture what it writes; ``status`` is its return code once it has ended."""
+    """A running command: captured ``stdout`` and ``stderr``; ``status`` is its return code once it ended."""
 
     def __init__(self, command: ShellCommand, loop: AbstractEventLoop) -> None:
         self.stdout, self.stderr = OutputCapture(), OutputCapture()
@@ -261,10 +261,10 @@ class OutputCapture:
 
 
 class GroupReaper:
-    """Kills the process groups of running commands when this process ends, even if it is killed. Safe to use from any thread.
+    """Kills the process groups of running commands when this process ends, even by a kill. Thread-safe.
 
-    A small shell in a session of its own waits for the end of a pipe that only this process holds, then kills the groups listed in a
-    table. The table is an unnamed file: adding a group costs one write and wakes nobody.
+    A small shell in a session of its own waits for the end of a pipe that only this process holds, then kills the
+    groups listed in a table. The table is an unnamed file: adding a group costs one write and wakes nobody.
     """
 
     _LINE_BYTES = 11

@@ -1,7 +1,7 @@
 """The process that runs one model: llama.cpp's server, which ends when the program that started it ends.
 
-Started as a script, so that it loads nothing else of Graphmill. Standard input is a socket: its first line says what to run,
-the answer is one line with the address or the error. It is closed when the other side ends, even by ``kill -9``.
+Started as a script, so that it loads nothing else of Graphmill. Standard input is a socket: its first line says what to
+run, the answer is one line with the address or the error. It is closed when the other side ends, even by ``kill -9``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def end_with_parent() -> None:
-    """On Linux have the kernel end this process with its parent, also while a model is loaded, when no thread of Python runs."""
+    """On Linux, let the kernel end this process with its parent, also while a model is loading."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -58,7 +58,7 @@ PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
 
 def models_folder() -> Path:
     """Return the folder of downloaded models."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  Path's raises without a home
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  pathlib raises
     return Path(base) / "graphmill" / "models"
 
 
@@ -76,11 +76,11 @@ def pulled_models() -> list[str]:
 
 
 def find_model_file(model: str, address: str = "") -> Path:
-    """Return the file of a model: the address if there is one, else by path or by name; Unavailable says how to get it."""
+    """Return the file of a model: the address if given, else by path or name; else Unavailable."""
     written = address or model
     path = Path(written)
     is_path = bool(address) or path.is_absolute() or written.startswith(("./", "../", "~"))
-    path = Path(os.path.expanduser(path)) if is_path else stored_path(model)  # noqa: PTH111  Path's raises without a home
+    path = Path(os.path.expanduser(path)) if is_path else stored_path(model)  # noqa: PTH111  pathlib raises
     if not path.is_file():
         raise Unavailable(f"local: {_missing(model, path, is_path=is_path)}")
     with path.open("rb") as file:

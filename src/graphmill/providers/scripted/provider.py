@@ -1,4 +1,4 @@
-"""The provider ``scripted``, which a rehearsal asks in place of every model: it answers by rules or a function, and calls nobody."""
+"""The provider ``scripted``, used by rehearsals: answers by rules or a function, and calls no model."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def sample_value(schema: Any, root: Any = None, *, levels: int = _MAX_LEVELS) ->
 
 
 def _other_schema(schema: Mapping[str, Any], root: Any) -> Any:
-    """Return the schema that stands for this one: what it refers to, its parts as one, or its first choice."""
+    """Return the schema to use instead: the one it refers to, its merged parts, or its first choice."""
     if isinstance(way := schema.get("$ref"), str):
         return _found(root, way) or {"type": "null"}
     if schema.get("allOf"):

@@ -63,7 +63,7 @@ def _or_mapping(kind: ValueKind) -> ValueKind:
     return ValueKind(f"{kind.wanted}, or a mapping", {}, lambda value: isinstance(value, Mapping) or kind.fits(value))
 
 
-_PATTERN = _one_or_several("text in which * stands for any text", str, int)
+_PATTERN = _one_or_several("text; * matches any text", str, int)
 _NUMBER = _one_or_several("an integer", int)
 _SECONDS = number("a number of seconds")
 _SHARE = number(most=1)
@@ -146,7 +146,7 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The answer to requests that match everything the rule names, or to a share of them; ``place`` is where it is written."""
+    """The answer to requests that match everything it names, or a share of them; ``place`` is its line."""
 
     patterns: Mapping[str, tuple[CompiledValue, ...]] = field(default_factory=dict)
     numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """Rules, of which the first match applies, and how the server behaves; ``seed`` draws shares and latencies."""
+    """The rules, where the first match applies, and how the server behaves; ``seed`` draws shares and latencies."""
 
     rules: tuple[Rule, ...] = ()
     latency: Latency | float = 0.0
@@ -211,7 +211,7 @@ def _filled(pattern: CompiledValue, scope: Mapping[str, Any]) -> str | None:
 
 
 def _fits(pattern: str | None, text: str, *, is_whole: bool) -> bool:
-    """Whether a text, or a part of it, is as the pattern says, in which * stands for any text."""
+    """Whether a text, or a part of it, matches a pattern in which * is any text."""
     if pattern is None:
         return False
     first, *others = pattern.split("*")

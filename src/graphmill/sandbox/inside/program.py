@@ -51,7 +51,7 @@ def take_descriptors(stdin: int, stdout: int, stderr: int, connection: int) -> s
 
 
 def run_program(job: dict[str, Any], connection: socket.socket) -> None:
-    """Run the program of a job as a script or, if it is to be tested, as a module that its tests then use. Never returns."""
+    """Run a job's program as a script or, if it is tested, as a module that its tests use. Never returns."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if job.get("command"):
         os.execvpe(job["command"][0], job["command"], job["environment"])  # noqa: S606

@@ -1,8 +1,8 @@
 """Objects of another process: a peer holds its own, and uses those of the other by reference.
 
-The tests of a program run in a process of their own. What the program returns reaches them as data; an object that is no
-data as a ``Remote``, which can be passed back, called and asked for attributes. Where the tests expect data, a Remote
-equals nothing, so a program cannot answer with an object that is equal to everything.
+The tests of a program run in a process of their own. What the program returns reaches them as data; an object that is
+no data as a ``Remote``, which can be passed back, called and asked for attributes. Where the tests expect data, a
+Remote equals nothing, so a program cannot answer with an object that is equal to everything.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ _FRAME_NAMES = ("_", "f_", "gi_", "tb_", "cr_", "ag_", "co_", "func_")
 class Peer:
     """One end of the connection. ``offered`` are the names that the other side may ask for.
 
-    A peer without them is that of the tests: the program may only use what it is passed, such as a function to call, and
-    reach nothing through that.
+    A peer without them is that of the tests: the program may only use what it is passed, such as a function to call,
+    and reach nothing through that.
     """
 
     def __init__(self, connection: socket.socket, offered: dict[str, Any] | None) -> None:
@@ -106,8 +106,8 @@ class Peer:
     def ask(self, what: str, args: list[Any], kwargs: dict[str, Any], *, is_strict: bool) -> Any:
         """Let the other side do something, and return what it gives or raise what it raises.
 
-        A mutable argument that is changed there is changed here too. A strict reference is what a result must not be: the
-        tests compute with data only.
+        A mutable argument that is changed there is changed here too. A strict reference is what a result must not be:
+        the tests compute with data only.
         """
         try:
             self._send([what, self._pack(args), self._pack(kwargs)])
@@ -290,7 +290,7 @@ def _kind_of(found: Any) -> list[str]:
 
 
 def _own_copy(name: str, module: str = "", part: str = "") -> Any:
-    """Return our own copy of what the program took from the standard library, such as ``math``, which it may have changed."""
+    """Return our own copy of what the program took from the standard library, which it may have changed."""
     if module not in _STANDARD or part not in ("", name):
         return None
     own = importlib.import_module(module)

@@ -2,8 +2,8 @@
 
 It reads jobs from its standard input, which is a socket, and answers there. A program never has this socket: it gets a
 standard input, two pipes that are read up to a limit, and, if it is tested, a connection to its tests. What a program
-started ends with it, and where anything of it might be left the supervisor ends too, so that the next program gets a new
-sandbox.
+started ends with it, and where anything of it might be left the supervisor ends too, so that the next program gets a
+new sandbox.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from graphmill.sandbox.inside.wire import ConnectionEndedError, receive, send
 
 VERSION = 1
 _WARM = (
-    "abc array asyncio bisect cmath collections copy csv dataclasses datetime decimal enum fractions functools hashlib heapq "
-    "inspect io itertools json math numbers operator random re statistics string struct textwrap threading time typing unittest"
+    "abc array asyncio bisect cmath collections copy csv dataclasses datetime decimal enum fractions functools hashlib "
+    "heapq inspect io itertools json math numbers operator random re statistics string struct textwrap threading time "
+    "typing unittest"
 )
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _MOST_REPORT_BYTES = 8 << 20
@@ -122,7 +123,7 @@ class _Run:
         return result
 
     def send_report(self) -> None:
-        """Send what the tests reported, unread: what this process has in its memory the next program could find there."""
+        """Send what the tests reported, unread: the next program could find what is in this process's memory."""
         if self._report is None:
             return
         size, sent = os.fstat(self._report).st_size, 0
@@ -236,7 +237,7 @@ class _Run:
 
 
 class _Captured:
-    """A pipe of which so many bytes are kept, and the rest is read and dropped."""
+    """A pipe whose first bytes are kept; the rest is read and dropped."""
 
     def __init__(self, most_bytes: int) -> None:
         self.reader, self.writer = os.pipe()
@@ -323,7 +324,7 @@ def _clean() -> None:
 
 
 def _kill_all() -> None:
-    """End every other process of the sandbox. This one is the first, so it is spared, and inherits all that lose their parent."""
+    """End every other process of the sandbox. This one is the first: it is spared, and inherits orphans."""
     with suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""Takes system calls away from a program: those by which memory could be held that no limit counts, and what no program needs."""
+"""Takes system calls away from a program: those for memory that no limit counts, and unneeded ones."""
 
 from __future__ import annotations
 
@@ -17,19 +17,21 @@ _REFUSED = {
     "x86_64": (
         0xC000003E,
         {
-            "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "ptrace": 101, "personality": 135, "pivot_root": 155, "mount": 165,
-            "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272, "perf_event_open": 298, "open_by_handle_at": 304,
-            "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "memfd_create": 319, "bpf": 321, "userfaultfd": 323,
-            "io_uring_setup": 425, "open_tree": 428, "fsopen": 430, "memfd_secret": 447,
+            "shmget": 29, "shmat": 30, "semget": 64, "msgget": 68, "ptrace": 101, "personality": 135,
+            "pivot_root": 155, "mount": 165, "add_key": 248, "request_key": 249, "keyctl": 250, "unshare": 272,
+            "perf_event_open": 298, "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310,
+            "process_vm_writev": 311, "memfd_create": 319, "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425,
+            "open_tree": 428, "fsopen": 430, "memfd_secret": 447,
         },
     ),
     "aarch64": (
         0xC00000B7,
         {
-            "mount": 40, "pivot_root": 41, "personality": 92, "unshare": 97, "ptrace": 117, "msgget": 186, "semget": 190, "shmget": 194,
-            "shmat": 196, "add_key": 217, "request_key": 218, "keyctl": 219, "perf_event_open": 241, "open_by_handle_at": 265,
-            "setns": 268, "process_vm_readv": 270, "process_vm_writev": 271, "memfd_create": 279, "bpf": 280, "userfaultfd": 282,
-            "io_uring_setup": 425, "open_tree": 428, "fsopen": 430, "memfd_secret": 447,
+            "mount": 40, "pivot_root": 41, "personality": 92, "unshare": 97, "ptrace": 117, "msgget": 186,
+            "semget": 190, "shmget": 194, "shmat": 196, "add_key": 217, "request_key": 218, "keyctl": 219,
+            "perf_event_open": 241, "open_by_handle_at": 265, "setns": 268, "process_vm_readv": 270,
+            "process_vm_writev": 271, "memfd_create": 279, "bpf": 280, "userfaultfd": 282, "io_uring_setup": 425,
+            "open_tree": 428, "fsopen": 430, "memfd_secret": 447,
         },
     ),
 }  # fmt: skip
@@ -40,7 +42,7 @@ class _Program(ctypes.Structure):
 
 
 def refuse_system_calls() -> None:
-    """Refuse them to this process and all that it starts. On other machines than x86_64 and aarch64 nothing is refused."""
+    """Refuse them to this process and all it starts; nothing is refused except on x86_64 and aarch64."""
     known = _REFUSED.get(os.uname().machine)
     if known is None:
         return

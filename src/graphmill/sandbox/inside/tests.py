@@ -183,7 +183,7 @@ def _units(tree: ast.Module, source: str, entry_point: str | None) -> Iterator[U
 
 
 def _body_of_check(statement: ast.stmt) -> list[ast.stmt] | None:
-    """Return what ``def check(candidate)`` consists of, so that each of its asserts is a test; None for anything else."""
+    """Return the body of ``def check(candidate)``, each assert of which is a test; None for anything else."""
     if not isinstance(statement, ast.FunctionDef) or statement.name != "check":
         return None
     if [each.arg for each in statement.args.args] != ["candidate"]:
@@ -223,7 +223,7 @@ def _unit_of_method(kind: str, method: str) -> Unit:
 
 
 def _unit(statement: ast.stmt, source: str, asserting: Collection[str] = ()) -> Unit:
-    """Return a statement as a test, if it asserts something or calls a function of the tests that does, or as preparation."""
+    """Return a statement as a test if it asserts something, itself or by a function it calls; else as preparation."""
     text = ast.get_source_segment(source, statement) or ast.unparse(statement)
     if isinstance(statement, ast.Assert):
         return Unit(text, _assertion(statement), counts=True)

@@ -60,7 +60,7 @@ class ConnectionEndedError(BaseException):
 
 
 def pack(value: Any, refer: Callable[[Any], Any]) -> Any:
-    """Write a value as JSON data; what is no data becomes what ``refer`` returns for it."""
+    """Write a value as JSON data; anything else becomes what ``refer`` returns for it."""
     kind = type(value)
     if kind in _PLAIN:
         return value

@@ -1,8 +1,9 @@
 """Decide whether two answers are equal, part by part; expressions are left to ``symbolic``.
 
-The policy, version 1: exact values only, no rounding. A unit that one side leaves out is forgiven, another unit is not, and
-units are never converted: ``28%`` equals ``28``, not ``0.28``. The base belongs to the answer. Lists and sets have no order,
-tuples do; brackets of tuples and intervals must agree. Equations are equal if they are multiples of one another.
+The policy, version 1: exact values only, no rounding. A unit that one side leaves out is forgiven, another unit is not,
+and units are never converted: ``28%`` equals ``28``, not ``0.28``. The base belongs to the answer. Lists and sets have
+no order, tuples do; brackets of tuples and intervals must agree. Equations are equal if they are multiples of one
+another.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read an answer, in LaTeX or plain text, into its parts: quantities, texts, lists, sets, intervals, matrices, relations."""
+"""Read an answer, LaTeX or plain text: quantities, texts, lists, sets, intervals, matrices, relations."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """An answer in words, in lower case. ``product`` is as it was written if it may be a product of letters, such as ``ab``."""
+    """An answer in words, in lower case; ``product`` is the original if it may be a product such as ``ab``."""
 
     text: str
     product: str = ""
@@ -69,9 +69,10 @@ class Equation:
 Answer = Quantity | Words | Group | Union | Grid | Equation
 
 _SYMBOLS = {
-    "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "÷": "/", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "∞": r"\infty ",
-    "π": r"\pi ", "°": r"^\circ", "±": r"\pm ", "∓": r"\mp ", "∪": r"\cup ", "∈": r"\in ", "²": "^2", "³": "^3", "√": r"\sqrt ",
-    "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "θ": r"\theta ",
+    "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "÷": "/", "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ",
+    "∞": r"\infty ", "π": r"\pi ", "°": r"^\circ", "±": r"\pm ", "∓": r"\mp ", "∪": r"\cup ", "∈": r"\in ", "²": "^2",
+    "³": "^3", "√": r"\sqrt ", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "\u00a0": " ",
+    "\u202f": " ", "\u2009": " ", "θ": r"\theta ",
 }  # fmt: skip
 _REPLACED = [
     (re.compile(r"(\d),\\!\s*(?=\d{3})"), r"\1,"),  # 11,\! 111
@@ -120,13 +121,14 @@ _PRODUCT = re.compile(r"[A-Za-z]{2,4}")
 _COUNTED_WORDS = re.compile(r"\s*[-+]?\d[\d.,]*\s+[A-Za-z].*")
 _REPEATING = re.compile(r"([-+]?)\s*(\d*)\.(\d*)\\overline\s*\{\s*(\d+)\s*\}")
 _UNIT_NAMES = """
-inch: in inches | foot: ft feet | yard: yd | mile: mi | millimeter: mm millimetre | centimeter: cm centimetre | meter: m metre
-kilometer: km kilometre | second: s sec | minute: min | hour: h hr | gram: g | kilogram: kg | milligram: mg | liter: l litre
-milliliter: ml | pound: lb lbs | ounce: oz | dollar: $ usd | cent: ¢ | %: percent | degree: deg | radian: rad | mile per hour: mph
-person: people | child: children | penny: pennies
+inch: in inches | foot: ft feet | yard: yd | mile: mi | millimeter: mm millimetre | centimeter: cm centimetre
+meter: m metre | kilometer: km kilometre | second: s sec | minute: min | hour: h hr | gram: g | kilogram: kg
+milligram: mg | liter: l litre | milliliter: ml | pound: lb lbs | ounce: oz | dollar: $ usd | cent: ¢ | %: percent
+degree: deg | radian: rad | mile per hour: mph | person: people | child: children | penny: pennies
 """
 _COUNTED = """
-day week month year unit gallon point student time apple way dime nickel quarter car page book piece step square cubic sq
+day week month year unit gallon point student time apple way dime nickel quarter car page book piece step
+square cubic sq
 """
 _UNITS = {
     other: name.strip()
@@ -155,7 +157,8 @@ _BASE_NAMES = {
 _DECIMAL = r"(?:\d+\.?\d*|\.\d+)"
 _PLAIN = re.compile(rf"([-+]?)\s*({_DECIMAL})")
 _SCIENTIFIC = re.compile(
-    rf"([-+]?\s*{_DECIMAL})\s*(?:[eE]\s*([-+]?\d+)|(?:\\times|\\cdot|\*|x)\s*10\s*\^\s*(?:\{{\s*([-+]?\d+)\s*\}}|\(\s*([-+]?\d+)\s*\)|([-+]?\d+)))"
+    rf"([-+]?\s*{_DECIMAL})\s*(?:[eE]\s*([-+]?\d+)|(?:\\times|\\cdot|\*|x)\s*10\s*\^\s*"
+    rf"(?:\{{\s*([-+]?\d+)\s*\}}|\(\s*([-+]?\d+)\s*\)|([-+]?\d+)))"
 )
 _POWER_OF_TEN = re.compile(r"([-+]?)\s*10\s*\^\s*(?:\{\s*([-+]?\d+)\s*\}|([-+]?\d))")
 _FRACTION = re.compile(

@@ -19,7 +19,8 @@ _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _MOST_BARE = 400
 _PROSE_WORDS = 4
 _PROSE = re.compile(
-    r"(?<![\\A-Za-z])(?:is|are|was|equals?|costs?|gives?|gets?|have|has|we|it|there|so|thus|hence|therefore)(?![A-Za-z])",
+    r"(?<![\\A-Za-z])"
+    r"(?:is|are|was|equals?|costs?|gives?|gets?|have|has|we|it|there|so|thus|hence|therefore)(?![A-Za-z])",
     re.IGNORECASE,
 )
 _AFTERWARDS = re.compile(r"(?<=[\w)}$])\s+(?:of|because|since|which|as|when|where)\s.*")

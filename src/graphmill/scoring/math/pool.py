@@ -1,7 +1,7 @@
 """Worker processes that compare answers, because algebra can run for ever: limits on CPU time and memory end it.
 
-Each is ``python -m graphmill.scoring.math``, which reads and writes one JSON line for each pair. It is a plain subprocess,
-so that it works in a script without ``if __name__ == "__main__"``, in a thread and beside a GPU.
+Each is ``python -m graphmill.scoring.math``, which reads and writes one JSON line for each pair. It is a plain
+subprocess, so that it works in a script without ``if __name__ == "__main__"``, in a thread and beside a GPU.
 """
 
 from __future__ import annotations

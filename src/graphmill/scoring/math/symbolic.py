@@ -97,7 +97,7 @@ def _parse(latex: str) -> Any:
         expression = latex2sympy(text, is_real=True, normalization_config=None, conversion_config=_CASES_MATTER)
     except (MemoryError, RecursionError):
         raise
-    except Exception:  # noqa: BLE001  what is no mathematics raises anything
+    except Exception:  # noqa: BLE001  input that is not mathematics raises anything
         return None
     if not isinstance(expression, sympy.Basic | sympy.MatrixBase):
         return None

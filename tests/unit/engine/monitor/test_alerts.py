@@ -4,18 +4,26 @@ import graphmill as gm
 from graphmill.engine.monitor.events import Alert
 from graphmill.engine.monitor.monitor import AlertWatch
 from graphmill.engine.policy import Alerts
-from graphmill.engine.results.statistics import Share
+from graphmill.engine.results.statistics import Share, Tally
 
 OFF = {"failure_rate": None, "stalled_s": None, "throttled_share": None}
 
 
+class Watched:
+    """Alerts, and the results that they watch."""
+
+    def __init__(self, alerts):
+        self.alerts = AlertWatch(alerts, now=0.0)
+        self.tally = Tally()
+
+
 def watch(**alerts):
-    return AlertWatch(Alerts(**{**OFF, **alerts}), now=0.0)
+    return Watched(Alerts(**{**OFF, **alerts}))
 
 
 def feed(watch, *, failed=0, succeeded=0):
-    for is_failure in [True] * failed + [False] * succeeded:
-        watch.result(0.0, is_failure=is_failure)
+    for status in ["failed"] * failed + ["succeeded"] * succeeded:
+        watch.tally.add(gm.Result(job_id="a", position=0, status=gm.Status(status), input=None))
 
 
 def share(value, count):
@@ -25,7 +33,7 @@ def share(value, count):
 
 
 def check(watch, now=0.0, *, is_idle=False, throttled_share=0.0, calls=0):
-    return watch.check(now, is_idle=is_idle, throttled=[share(throttled_share, calls)])
+    return watch.alerts.check(now, watch.tally, is_idle=is_idle, throttled=[share(throttled_share, calls)])
 
 
 def test_too_many_failures_alert_once():
@@ -79,7 +87,8 @@ def test_a_run_without_results_alerts_once_until_there_is_progress():
         Alert(name="stalled", message="no item has finished for 300 s", value=300, threshold=300)
     ]
     assert check(watched, 900) == []
-    watched.result(1000, is_failure=True)
+    feed(watched, failed=1)
+    assert check(watched, 1000) == []
     assert check(watched, 1299) == []
     assert [alert.value for alert in check(watched, 1310)] == [310]
 
@@ -129,5 +138,6 @@ def test_alerts_that_can_not_be_meant_are_refused_when_they_are_made(arguments, 
 
 def test_the_worst_key_counts_among_those_with_calls_enough():
     watched = watch(throttled_share=0.5)
-    (alert,) = watched.check(0.0, is_idle=False, throttled=[share(1.0, 3), share(0.7, 50), share(0.1, 100)])
+    shares = [share(1.0, 3), share(0.7, 50), share(0.1, 100)]
+    (alert,) = watched.alerts.check(0.0, watched.tally, is_idle=False, throttled=shares)
     assert alert.value == 0.7

@@ -9,6 +9,7 @@ import pytest
 from graphmill.core.result import Failure, Kind
 from graphmill.engine.monitor.monitor import Monitor
 from graphmill.engine.policy import Policy
+from graphmill.engine.results.statistics import Tally
 from support.driving import Calm
 
 NOON = time.mktime((2026, 11, 16, 12, 0, 0, 0, 0, -1))
@@ -28,6 +29,7 @@ class Run:
     is_paused = False
     active = 1
     lanes = ()
+    tally = Tally()
 
     def waiting_lane(self, _now):
         return self.lane
@@ -53,7 +55,7 @@ def run():
 @pytest.fixture
 def monitor(run):
     options = SimpleNamespace(policy=Policy(), machine=Calm(), wall=lambda: NOON)
-    return Monitor(run, run, run, run, run, options, clock=lambda: 0.0)
+    return Monitor(run, run, run, run, run, options, now=0.0)
 
 
 def test_a_wait_is_noted_with_its_end_on_the_clock_it_was_given_and_taken_back_when_it_is_over(run, monitor):

@@ -9,7 +9,7 @@ from graphmill.engine.scheduling.health import Health, HealthState
 
 
 def failed(kind, message="no credit"):
-    return Failure(kind=kind, message=message, type="X")
+    return Failure(kind=kind, message=message, type="graphmill.X")
 
 
 DOWN = failed(Kind.UNAVAILABLE)

@@ -7,9 +7,9 @@ import pytest
 
 import graphmill as gm
 from graphmill.core.result import Kind
-from graphmill.graph.node_params import read_params
 from graphmill.graph.node_type import Context
 from graphmill.graph.registry import find_node_type
+from graphmill.graph.run.step import read_params
 from support.hostile_values import MARKER, UNSENDABLE, VALUES
 from support.node_steps import ONCE, check, output_of_step, problem_of, result_of_step
 

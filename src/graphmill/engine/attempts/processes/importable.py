@@ -8,7 +8,10 @@ from typing import Any
 
 from graphmill.core.errors import UsageError
 
-_REMEDY = "with isolation='process' a function is imported by its name: write it with `def` in a module and import it from there"
+_REMEDY = (
+    "with isolation='process' a function is imported by its name: write it with `def` in a module and import it from "
+    "there"
+)
 
 
 def require_importable(function: Any) -> tuple[str, str]:

@@ -41,7 +41,7 @@ _OPTIONS = {  # of the interpreter, by their names in sys.flags
 
 
 class ChildProcess:
-    """A child process that leads its own session and process group. It may be killed at any time, also before it is started.
+    """A child process that leads its own session and process group; it may be killed even before it starts.
 
     Its pid is released only under the lock, so that a late kill never hits another process.
     """
@@ -57,8 +57,8 @@ class ChildProcess:
     def run(self) -> int:
         """Start it, wait for its end, kill what is left of its group; return its status as subprocess does.
 
-        Run this in a thread of its own: starting takes milliseconds, and the parent-death signal is sent when the thread ends that
-        started the child.
+        Run this in a thread of its own: starting takes milliseconds, and the parent-death signal is sent when the
+        thread ends that started the child.
         """
         with self._connection:
             if self._is_killed:
@@ -189,7 +189,8 @@ class Processes:
     ) -> ProcessAttempt:
         """Start an attempt; ``ended`` gets its value or error, once, on the loop, and never before this returns.
 
-        A suspect, whose worker died before, gets a new one: what an earlier item left behind in a used one must not count against it.
+        A suspect, whose worker died before, gets a new one: what an earlier item left behind in a used one must not
+        count against it.
         """
         limits = [limit for limit in (self._memory_bytes, memory_bytes) if limit is not None]
         attempt = ProcessAttempt(ended, needs_new=is_suspect, memory_bytes=min(limits, default=None))
@@ -235,7 +236,7 @@ class Processes:
             worker.dismiss()
 
     async def close(self, grace_s: float) -> None:
-        """Wait at most the grace period for workers to end; kill the rest. Even if this is cancelled, all are dead or dying then."""
+        """Wait at most the grace period for workers to end; kill the rest, even if this is cancelled."""
         self.dismiss()
         try:
             await self._wait_empty(grace_s)
@@ -386,7 +387,7 @@ class WorkerProcess:
             self._disconnect()
 
     def _take(self, piece: bytes) -> bool:
-        """Take what it sent; return whether it may continue. A process that the function forked might write here too."""
+        """Take what it sent; return whether it may continue. A process forked by the function may write here too."""
         try:
             received = self._incoming.add(piece)
         except ConnectionError:

@@ -36,7 +36,10 @@ def message(sort: int, pickled: bytes) -> bytes:
 
 
 class Incoming:
-    """Assembles a message from the pieces that a socket returns. Each side sends once and then listens, so there is one at a time."""
+    """Assembles a message from the pieces that a socket returns.
+
+    Each side sends once and then listens, so there is one message at a time.
+    """
 
     __slots__ = ("_pieces",)
 

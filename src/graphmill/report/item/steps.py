@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ from graphmill.core.trace import Trace, TraceStep
 from graphmill.core.usage import Usage
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import ItemHistory, RunRecord, StepRow
-from graphmill.report.trace import read_body, read_output
+from graphmill.report.item.trace import read_body, read_output
 
 _ROUND = re.compile(r"@(\d+)")
 _PLACE = re.compile(r"(?:@|\[)\d.*")
@@ -49,22 +50,30 @@ def trace_of_item(run: RunRecord, history: ItemHistory) -> Trace:
 
 
 def steps_of_item(run_id: str, job_id: str, history: ItemHistory) -> Sequence[TraceStep]:
-    """Return the steps of an item, each path in the newest generation in which it ran, by when they began."""
+    """Return the steps of an item, each path in the newest generation in which it ran, by when they began.
+
+    After a restart the clock of a step that was not finished starts anew: a later attempt never comes before an earlier
+    one.
+    """
     rows = {row.path: row for row in history.steps if not row.is_note}  # of one path the newest comes last
     calls = _calls_by_path(history)
     paths = dict.fromkeys([*rows, *calls])
     parents = {path[:at] for path in paths for at, char in enumerate(path) if char == "/"}
-    steps: list[TraceStep] = []
+    timed: list[tuple[float, TraceStep]] = []
     for path in paths:
         found = _newest(rows.get(path), calls.get(path, ()))
         name = f"{run_id}:{job_id}:{path}"
         if found.generation > 1:
             name += f":g{found.generation}"
-        if found.calls:
-            steps += _call_steps(name, found)
-        elif found.row is not None:
-            steps.append(_row_step(name, found.row, has_steps_inside=path in parents))
-    return tuple(sorted(steps, key=lambda step: step.began_s))
+        timed += _in_order(_steps_of_path(name, found, has_steps_inside=path in parents))
+    return tuple(step for _, step in sorted(timed, key=itemgetter(0)))
+
+
+def _in_order(steps: Iterable[TraceStep]) -> Iterator[tuple[float, TraceStep]]:
+    began_s = 0.0
+    for step in steps:
+        began_s = max(began_s, step.began_s)
+        yield began_s, step
 
 
 class _Newest(NamedTuple):
@@ -90,7 +99,9 @@ def _calls_by_path(history: ItemHistory) -> Mapping[str, list[_Call]]:
     return found
 
 
-def _call_steps(name: str, found: _Newest) -> Iterator[TraceStep]:
+def _steps_of_path(name: str, found: _Newest, *, has_steps_inside: bool) -> Iterator[TraceStep]:
+    if found.row is not None and not found.calls:
+        yield _row_step(name, found.row, has_steps_inside=has_steps_inside)
     for number, call in enumerate(found.calls, 1):
         is_last = number == len(found.calls)
         yield _call_step(name if number == 1 else f"{name}:{number}", call, found.row if is_last else None)

@@ -1,4 +1,4 @@
-"""What a step said to a model and what it answered: as lines to read, and as data."""
+"""What was said to models and what they answered: the calls of a step, as lines and as data, and a debate of agents."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from graphmill.core.json import to_json
+from graphmill.core.json import text_or_json, to_json
 from graphmill.core.trace import TraceStep
 from graphmill.core.usage import cost_usd
+from graphmill.report.item.trace import visible
 from graphmill.report.text import count_text
-from graphmill.report.trace import visible
 
 _SHORT_CHARS = 100
 _LABEL_CHARS = 11
@@ -77,11 +77,7 @@ def _message_rows(message: Mapping[str, Any]) -> Iterator[Labelled]:
 
 def _tool_rows(calls: Sequence[Mapping[str, Any]]) -> Iterator[Labelled]:
     for call in calls:
-        yield "calls", f"{call.get('name', '?')}({_value_text(call.get('arguments', ''))})"
-
-
-def _value_text(value: Any) -> str:
-    return value if isinstance(value, str) else to_json(value)
+        yield "calls", f"{call.get('name', '?')}({text_or_json(call.get('arguments', ''))})"
 
 
 def _response_rows(response: Mapping[str, Any], *, is_full: bool) -> Iterator[Labelled]:
@@ -100,7 +96,7 @@ def _answer_rows(text: str, *, is_full: bool) -> Iterator[Labelled]:
     if not fields:
         yield "answer", text or "(empty)"
     for number, (name, value) in enumerate(fields.items()):
-        yield ("" if number else "answer"), f"{name}: {_value_text(value)}"
+        yield ("" if number else "answer"), f"{name}: {text_or_json(value)}"
 
 
 def _fields_of(text: str) -> Mapping[str, Any]:
@@ -169,3 +165,64 @@ def call_record(call: TraceStep) -> dict[str, Any]:
         "began_s": round(call.began_s, 6),
         "duration_s": round(call.duration_s, 6),
     }
+
+
+# -- a debate of agents
+
+
+def is_debate(output: Any) -> bool:
+    """Whether an output is that of a debate such as solve-verify-judge: it has a score, rounds and how they ended."""
+    return isinstance(output, Mapping) and {"score", "rounds", "stop", "best_round"} <= output.keys()
+
+
+def debate_text(output: Mapping[str, Any], steps: Sequence[TraceStep]) -> str:
+    """Write a debate from its output and its steps."""
+    return "\n".join([*_round_lines(steps), *_end_lines(output)])
+
+
+def _round_lines(steps: Sequence[TraceStep]) -> Iterator[str]:
+    number: int | None = None
+    for step in steps:
+        if not _is_answer(step) and step.error is None:
+            continue  # such as an answer that was asked for again
+        if step.round is not None and step.round != number:
+            yield f"round {step.round}"
+        number = step.round
+        yield f"  {step.role or step.node}" + (f" · {step.model}" if step.model else "")
+        yield from (f"    {line}".rstrip() for line in _debate_answer(step))
+
+
+def _is_answer(step: TraceStep) -> bool:
+    return isinstance(step.output, Mapping) and "response" in step.output
+
+
+def _debate_answer(step: TraceStep) -> Iterator[str]:
+    if step.error is not None:
+        yield f"failed: {step.error.get('kind')}: {step.error.get('message')}"
+        return
+    answer = step.output["response"]
+    if not isinstance(answer, Mapping):
+        yield from str(answer).strip().split("\n")
+        return
+    for name, value in answer.items():
+        first, *others = _readable(value).rstrip().split("\n")
+        yield f"{name}: {first}"
+        yield from (f"  {line}" for line in others)
+
+
+def _readable(value: Any) -> str:
+    """Write a value without the marks of JSON where that is clear."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_readable(entry)}" for name, entry in value.items())
+    if isinstance(value, list):
+        return "\n".join(["", *(f"- {_readable(entry)}" for entry in value)]) if value else "none"
+    return to_json(value)
+
+
+def _end_lines(output: Mapping[str, Any]) -> Iterator[str]:
+    ended = f"{count_text(output['rounds'], 'round')} ({output['stop']}, best {output['best_round']})"
+    yield f"{ended} · score {_readable(output['score'])}"
+    if output.get("solution") is not None:
+        yield f"solution: {output['solution']}"

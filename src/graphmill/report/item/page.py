@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from graphmill.core.job import row_number
-from graphmill.core.json import to_json
+from graphmill.core.json import text_or_json, to_json
 from graphmill.core.result import Result
 from graphmill.datasets.row import row_of
 from graphmill.journal.records import RECORD_PROMPTS, AttemptRow, Entry, ItemHistory, RunRecord, StepRow, SuspectRow
 from graphmill.journal.resume import is_answered
 from graphmill.journal.store import Archive
-from graphmill.report.batch_text import batch_lines, batches_of
-from graphmill.report.conversation import call_record
-from graphmill.report.item_trace import steps_of_item
+from graphmill.report.item.batches import batch_lines, batches_of
+from graphmill.report.item.conversation import call_record
+from graphmill.report.item.steps import steps_of_item
+from graphmill.report.item.trace import TracePart, read_body, trace_of
+from graphmill.report.item.trace_page import attempt_records, step_record, trace_lines, trace_record
 from graphmill.report.run_view import run_name
 from graphmill.report.scores import StoredScores, item_score_lines
 from graphmill.report.text import (
@@ -28,10 +30,8 @@ from graphmill.report.text import (
     one_line_message,
     status_text,
     traceback_lines,
-    usage_text,
 )
-from graphmill.report.trace import TracePart, read_body, trace_of
-from graphmill.report.trace_page import attempt_records, step_record, trace_lines, trace_record
+from graphmill.report.usage import usage_text
 from graphmill.scoring.score import Score
 
 _VALUE_CHARS = 2000
@@ -61,7 +61,7 @@ def item_lines(
     *,
     is_full: bool = False,
 ) -> list[str]:
-    """Show an item: its status, what went in and came out, and how it got there; nothing is shortened if ``is_full``."""
+    """Show an item: its status, input and output, and how it got there; nothing is shortened if ``is_full``."""
     trace = item_trace(run, item_id, history)
     current = _current(history)
     lines = [
@@ -178,9 +178,7 @@ def _message(body: bytes | None) -> str:
     message = read_body(body)
     if isinstance(message, dict):
         message = message.get("message")
-    if not isinstance(message, str):
-        message = to_json(message)
-    return one_line_message(message, _SHORT_CHARS)
+    return one_line_message(text_or_json(message), _SHORT_CHARS)
 
 
 def _answer_row(row: StepRow) -> tuple[str, ...]:

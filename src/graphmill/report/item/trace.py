@@ -93,7 +93,7 @@ class TracePart:
 
     @cached_property
     def usage(self) -> Usage | None:
-        """What its steps used, including failed attempts of unfinished ones. A step's own usage includes nested steps."""
+        """What its steps used, with failed attempts of unfinished ones. A step's usage includes nested steps."""
         if self.row is not None:
             return usage_from(self.row.usage)
         below = [part.usage for part in self.below.values()]
@@ -251,7 +251,7 @@ class FoldedPart:
 
 
 def fold(part: TracePart, *, level: int = 0) -> FoldedPart:
-    """Choose what to show: all of a few, of many the first and the failed. ``level`` counts enclosing items and rounds."""
+    """Choose what to show: all of a few, of many the first and the failed. ``level`` counts items and rounds around."""
     nodes = [child for child in part.children if child.kind == "node"]
     shown = nodes[:_NODES_SHOWN] + _select(part.items, level) + _select(part.rounds, level)
     hidden: Counter[str] = Counter(child.status for child in part.children)

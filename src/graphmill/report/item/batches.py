@@ -8,8 +8,8 @@ from typing import Any
 
 from graphmill.core.json import to_json
 from graphmill.core.result import Status
+from graphmill.report.item.trace import BatchNote, TracePart, error_message, visible
 from graphmill.report.text import ERRORS_SHOWN, align_columns, count_text, counts_line, more_lines
-from graphmill.report.trace import BatchNote, TracePart, error_message, visible
 
 _ITEM_CHARS = 40
 _MESSAGE_CHARS = 120

@@ -1,4 +1,4 @@
-"""The trace of a job for the reader: a tree with times, attempts, errors, usage and conversations; and one step in full."""
+"""The trace of a job as a tree with times, attempts, errors, usage and conversations; and one step in full."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
-from graphmill.report.batch_text import batch_view
-from graphmill.report.conversation import call_record, conversation_lines
-from graphmill.report.text import align_columns, count_text, duration_text, traceback_lines, usage_text
-from graphmill.report.trace import (
+from graphmill.report.item.batches import batch_view
+from graphmill.report.item.conversation import call_record, conversation_lines
+from graphmill.report.item.trace import (
     MOST_BYTES,
     FoldedPart,
     TracePart,
@@ -23,6 +22,8 @@ from graphmill.report.trace import (
     read_output,
     visible,
 )
+from graphmill.report.text import align_columns, count_text, duration_text, traceback_lines
+from graphmill.report.usage import usage_text
 
 _NAME_CHARS = 60
 _TEXT_CHARS = 80
@@ -34,7 +35,7 @@ Cells = tuple[str, str, str, str]
 
 
 def trace_lines(trace: TracePart, generation: int = 1, *, is_full: bool = False) -> list[str]:
-    """Draw everything below a part of a trace, with what was said to models; steps of earlier generations are marked."""
+    """Draw everything below a part, with what was said to models; steps of earlier generations are marked."""
     rows = [row for child in fold(trace).children for row in _rows(child, 0, generation, is_full=is_full)]
     lines: list[str] = []
     for line, row in zip(align_columns([row.cells for row in rows[:_MOST_ROWS]]), rows, strict=False):

@@ -1,6 +1,6 @@
 import pytest
 
-from graphmill.cli.options import age_s
+from graphmill.cli.values import age_s
 from graphmill.core.errors import UsageError
 
 

@@ -1,0 +1,59 @@
+"""What a batch would do is shown before it does anything: prompts, counts and cost as a range; nothing is sent or written."""
+
+import json
+
+import pytest
+
+from support.command import run, write_items
+from support.model_server import ModelServer, said
+
+WORKFLOW = """
+inputs: {n: {}, kind: {default: short}}
+nodes:
+  - {id: words, type: value, params: {ask: "In ${kind} words"}}
+  - id: solve
+    type: llm
+    params: {model: own/m, system: "${words.ask}", prompt: "Solve ${n}", max_tokens: 100}
+    loop: {max: 3, until: {done: "${round.logprobs}"}}
+  - {id: judge, type: llm, params: {role: judge, prompt: "Judge ${solve.best.response}"}}
+"""
+
+
+@pytest.fixture
+def server(tmp_path):
+    with ModelServer() as found:
+        found.answer = lambda _: said("yes")
+        (tmp_path / "graphmill.yaml").write_text(
+            f"providers: {{own: {{protocol: openai, address: '{found.url}/v1'}}}}\n"
+            "roles: {judge: own/other}\nprices: {own/m: {input: 1000, output: 1000}}\n"
+        )
+        (tmp_path / "w.yaml").write_text(WORKFLOW)
+        write_items(tmp_path, [{"id": f"q{n}", "n": n} for n in range(5)])
+        yield found
+
+
+def test_it_shows_items_models_limits_first_prompts_and_a_range_of_cost_and_sends_nothing(server, tmp_path):
+    code, out, err = run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--dry-run", "--samples", "2")
+    assert (code, server.asked) == (0, []), err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["graphmill.yaml", "items.jsonl", "w.yaml"]
+    for part in ("nothing is sent", "5 items", "own/m", "own/other", "10 at once", "calls    20 to 40", "item q2"):
+        assert part in out
+    assert "Solve 0" in out
+    assert "In short words" in out
+    assert "as written, since it depends" in out
+    assert "Judge ${solve.best.response}" in out
+    assert "no price is known for own/other" in out
+    assert "q3" not in out
+    found = json.loads(run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--dry-run", "--json")[1])
+    assert (found["jobs"], found["calls"], found["unpriced"]) == (5, [10, 20], ["own/other"])
+    low, high = found["cost_usd"]
+    assert 0 < low < high
+    first = found["items"][0]["calls"][0]
+    assert first["messages"][1] == {"role": "user", "content": "Solve 0"}
+
+
+def test_the_run_costs_no_more_than_the_estimate_says_at_most(server, tmp_path):
+    (tmp_path / "w.yaml").write_text(WORKFLOW.partition("  - {id: judge")[0])
+    _, high = json.loads(run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--dry-run", "--json")[1])["cost_usd"]
+    ran = json.loads(run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--json")[1])
+    assert ran["usage"]["cost_usd"] <= high
