@@ -19,13 +19,13 @@ def usage_lines(used: Mapping[str, Usage]) -> list[str]:
     if not used:
         return []
     lines = [f"  {_text(sum(used.values(), NO_USAGE))}"]
+    rows = []
     if len(used) > 1:
         most_first = sorted(used.items(), key=lambda entry: (-entry[1].tokens, -entry[1].requests, entry[0]))
         rows = [(one_line(name or _UNNAMED, _MODEL_CHARS), _text(usage)) for name, usage in most_first]
-        lines += [f"    {line}" for line in align_columns(rows)]
-    if isinstance(used, RunUsage) and used.roles:
-        rows = [(one_line(name, _MODEL_CHARS), _text(usage)) for name, usage in sorted(used.roles.items())]
-        lines += [f"    {line}" for line in align_columns(rows)]
+    if isinstance(used, RunUsage):
+        rows += [(one_line(f"as {name}", _MODEL_CHARS), _text(usage)) for name, usage in sorted(used.roles.items())]
+    lines += [f"    {line}" for line in align_columns(rows)]
     return lines
 
 
