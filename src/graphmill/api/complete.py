@@ -21,7 +21,7 @@ from graphmill.engine.jobs.steps import run_on_loop
 from graphmill.engine.scheduling.rate_limits import Limits, RateLimiter, Reservation
 from graphmill.graph.models.answer import AnswerSchema, is_model, schema_of
 from graphmill.graph.models.cache import request_data
-from graphmill.graph.models.completion import Completion, find_cached, is_cacheable, origin_of
+from graphmill.graph.models.completion import Completion, call_timeout, find_cached, is_cacheable, origin_of
 from graphmill.graph.models.completion import complete as completed
 from graphmill.graph.models.models import Models
 from graphmill.graph.models.request import estimated_tokens, messages_of, request_of
@@ -146,9 +146,13 @@ class _PreparedCall:
         return digest(canonical([self._target.lane, request_data(self._request, self._schema)]))
 
     async def ask(self, context: Context) -> Completion:
-        """Make the call, within its timeout."""
-        async with asyncio.timeout(self._timeout_s):
-            return await completed(self._target, self._of(context), context, **self._given)
+        """Make the call, within its timeout, which stands still while the call waits for a budget."""
+        async with asyncio.timeout(self._timeout_s) as limit:
+            token = call_timeout.set(limit)
+            try:
+                return await completed(self._target, self._of(context), context, **self._given)
+            finally:
+                call_timeout.reset(token)
 
     async def known(self, context: Context) -> Completion | None:
         """Return a cached answer, which needs no rate limit."""

@@ -7,6 +7,8 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -360,8 +362,27 @@ async def _reserve(target: ModelTarget, request: ModelRequest, address: str, con
     if not context.has_budget:
         return _Reserved(target.lane, request.origin.role, context, None)
     nano = most_cost_nano(target, request, address)
-    await context.reserve(nano)
+    with _standing_still(call_timeout.get()):
+        await context.reserve(nano)
     return _Reserved(target.lane, request.origin.role, context, nano)
+
+
+call_timeout: ContextVar[asyncio.Timeout | None] = ContextVar("graphmill_call_timeout", default=None)
+
+
+@contextmanager
+def _standing_still(timeout: asyncio.Timeout | None) -> Iterator[None]:
+    """Stop a call's own timeout in this block."""
+    if timeout is None or (at := timeout.when()) is None:
+        yield
+        return
+    clock = asyncio.get_running_loop().time
+    left_s = at - clock()
+    timeout.reschedule(None)
+    try:
+        yield
+    finally:
+        timeout.reschedule(clock() + left_s)
 
 
 async def _complete_priced(target: ModelTarget, request: ModelRequest, *, address: str, **access: Any) -> ModelResponse:
