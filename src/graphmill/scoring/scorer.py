@@ -18,10 +18,11 @@ within its own limits is ``Score(value=None)``.
 A scorer with options is a class; ``judge?rubric=strict.md`` calls it with ``rubric="strict.md"``, converted to the type
 of that parameter. Attributes that it may have:
 
-    version       changes when the same answer may get another score; it is recorded, and a change scores all items
-    again concurrency   how many items are scored at a time; default: the cores for a plain scorer, the policy's for an
-    async one packages      other packages whose versions are recorded open          ``async def open(self)``, called
-    before the first item; raises what makes scoring impossible close         ``async def close(self)``, see below
+    version       changes when the same answer may get another score; it is recorded, and a change scores all again
+    concurrency   how many items are scored at a time; default: the cores for a plain scorer, else the policy's
+    packages      other packages whose versions are recorded
+    open          ``async def open(self)``, called before the first item; raises what makes scoring impossible
+    close         ``async def close(self)``, see below
 
 Worker processes belong to the scorer. It starts them when it is first called, not when it is made: a scorer is made for
 every command that only looks at one. A scoring pass calls ``close`` once when it ends, also after Ctrl-C, an error or a
