@@ -12,7 +12,7 @@ from typing import Any
 
 from graphmill.api.complete import complete
 from graphmill.core.errors import UsageError, describe_error
-from graphmill.scoring.scorer import Scorer, find_scorer, make_scorer, score_of
+from graphmill.scoring.scorer import Scorer, find_scorer, make_scorer
 
 _TARGETS = ("solution", "ground_truth", "answer", "target")
 _MOST_AT_ONCE = 8  # calls of a scorer that says nothing about its concurrency
@@ -64,7 +64,7 @@ class RewardFunction:
 
     def _score(self, item: Mapping[str, Any]) -> float | None:
         try:
-            return score_of(self._scorer.call(**self._scorer.given(item)), self._scorer.name).value
+            return self._scorer.score(item).value
         except Exception as error:  # noqa: BLE001  a scorer may be user code, and one answer must not end a training
             self._warn(error)
             return None
@@ -75,7 +75,7 @@ class RewardFunction:
         async def score(item: Mapping[str, Any]) -> float | None:
             async with slots:
                 try:
-                    return score_of(await self._scorer.call(**self._scorer.given(item)), self._scorer.name).value
+                    return (await self._scorer.score_async(item)).value
                 except Exception as error:  # noqa: BLE001
                     self._warn(error)
                     return None

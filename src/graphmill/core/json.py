@@ -227,6 +227,28 @@ KEY_BYTES = 16
 _BLANK = blake2b(digest_size=KEY_BYTES)
 
 
+_MAPPINGS = (dict, Mapping)  # the check against an abstract class is slow, and nearly all are dicts
+
+
+class MissingField:
+    """The value of a field that a row does not have."""
+
+
+MISSING = MissingField()
+
+
+def field_inside(value: Any, name: str) -> Any:
+    """Return a field of a mapping, by its name or, with dots, by the way to it; MISSING if there is none."""
+    if not isinstance(value, _MAPPINGS):
+        return MISSING
+    if name in value:
+        return value[name]
+    head, dot, rest = name.partition(".")
+    if not dot or head not in value:
+        return MISSING
+    return field_inside(value[head], rest)
+
+
 def item_key(item_id: str) -> bytes:
     """Return the key of an item within its run: the same on every machine and after every restart."""
     return digest(item_id.encode("utf-8", "surrogatepass"))

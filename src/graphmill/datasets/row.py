@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphmill.core.errors import UsageError
-from graphmill.core.json import to_json
+from graphmill.core.json import MISSING, field_inside, to_json
 from graphmill.core.result import Failure, Result
 from graphmill.core.usage import counts_json
-from graphmill.datasets.selection import MISSING, UnseenFields, field_inside
+from graphmill.datasets.selection import UnseenFields
 
 Row = dict[str, Any]
 SCORES = "scores"  # where the scores of a result stand, in its metadata and in its row

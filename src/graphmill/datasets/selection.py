@@ -14,37 +14,17 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from graphmill.core.errors import UsageError
-from graphmill.core.json import canonical
+from graphmill.core.json import MISSING, canonical, field_inside
 from graphmill.core.suggest import suggestion
 
 _MOST_NAMES = 20
 _MOST_KNOWN = 200
-_MAPPINGS = (dict, Mapping)  # the check against an abstract class is slow, and nearly all are dicts
-
-
-class MissingField:
-    """The value of a field that a row does not have."""
-
-
-MISSING = MissingField()
-
-
-def field_inside(value: Any, name: str) -> Any:
-    """Return a field of a mapping, by its name or, with dots, by the way to it; MISSING if there is none."""
-    if not isinstance(value, _MAPPINGS):
-        return MISSING
-    if name in value:
-        return value[name]
-    head, dot, rest = name.partition(".")
-    if not dot or head not in value:
-        return MISSING
-    return field_inside(value[head], rest)
 
 
 def field_of(item: Any, name: str) -> Any:
     """Return a field of an item or of its ``metadata``; MISSING if there is none."""
     found = field_inside(item, name)
-    if found is MISSING and isinstance(item, _MAPPINGS):
+    if found is MISSING and isinstance(item, Mapping):
         found = field_inside(item.get("metadata"), name)
     return found
 

@@ -9,11 +9,11 @@ from itertools import islice
 from typing import Any
 
 from graphmill.core.job import row_number
-from graphmill.core.json import text_or_json
+from graphmill.core.json import MISSING, field_inside, text_or_json
 from graphmill.core.money import cost_text
 from graphmill.core.result import Result, Status
 from graphmill.datasets.row import ROW_FIELDS, SCORES, row_of
-from graphmill.datasets.selection import MISSING, FieldFilter, UnseenFields, field_inside
+from graphmill.datasets.selection import FieldFilter, UnseenFields
 from graphmill.journal.records import Entry, Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.scores import output_field, scored_entries

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from graphmill.core.json import MISSING, field_inside
 from graphmill.core.result import ANSWER_CAUSES, Result
 from graphmill.datasets.row import SCORES
-from graphmill.datasets.selection import MISSING, UnseenFields, field_inside
+from graphmill.datasets.selection import UnseenFields
 from graphmill.journal.records import Entry, ItemHistory, Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.text import align_columns, count_text, one_line

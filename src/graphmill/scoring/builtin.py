@@ -11,15 +11,10 @@ from typing import Any
 import msgspec
 
 from graphmill.core.errors import Permanent, UsageError
-from graphmill.core.json import to_json
+from graphmill.core.json import text_or_json
 from graphmill.scoring.score import NO_ANSWER, Score
 
 MOST_CHOICES = 26
-
-
-def text_of(value: Any) -> str:
-    """Return a value as text: text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else to_json(value)
 
 
 def no_answer(why: str) -> Score:
@@ -43,7 +38,7 @@ class Exact(msgspec.Struct, frozen=True, kw_only=True):
         return Score(value=float(found == wanted), answer=answer)
 
     def _plain(self, value: Any) -> str:
-        text = unicodedata.normalize("NFC", text_of(value)).strip()
+        text = unicodedata.normalize("NFC", text_or_json(value)).strip()
         return text.casefold() if self.ignore_case else text
 
 
@@ -70,7 +65,7 @@ class Numeric(msgspec.Struct, frozen=True, kw_only=True):
         """Compare the numbers."""
         wanted = number_in(target)
         if wanted is None:
-            raise Permanent(f"scorer numeric: the target has no number: {text_of(target)[:80]!r}")
+            raise Permanent(f"scorer numeric: the target has no number: {text_or_json(target)[:80]!r}")
         found = number_in(answer)
         if found is None:
             return no_answer("no number in the answer")
@@ -94,7 +89,7 @@ def number_in(value: Any) -> Decimal | None:
     if isinstance(value, int | float):
         number = Decimal(repr(value))
         return number if number.is_finite() else None
-    text = text_of(value)
+    text = text_or_json(value)
     marks = list(_MARKED.finditer(text))
     if marks and (first := next(_numbers(text[marks[-1].end() :]), None)) is not None:
         return first
@@ -136,7 +131,7 @@ class Regex(msgspec.Struct, frozen=True, kw_only=True):
         """Look for the pattern."""
         flags = re.IGNORECASE if self.ignore_case else re.NOFLAG
         found = None
-        for found in re.finditer(self.pattern, text_of(answer or ""), flags):  # noqa: B007  the last one
+        for found in re.finditer(self.pattern, text_or_json(answer or ""), flags):  # noqa: B007  the last one
             pass
         if found is None:
             return no_answer("the pattern matches nothing")
@@ -174,14 +169,14 @@ def _choices(problem: Any) -> list[str]:
     for place in (problem, metadata if isinstance(metadata, Mapping) else {}):
         found = place.get("choices")
         if isinstance(found, list):
-            return [text_of(each).strip() for each in found[:MOST_CHOICES]]
+            return [text_or_json(each).strip() for each in found[:MOST_CHOICES]]
     return []
 
 
 def _target_letter(target: Any, choices: list[str]) -> str:
     if isinstance(target, int) and not isinstance(target, bool) and 0 <= target < MOST_CHOICES:
         return chr(ord("A") + target)
-    text = text_of(target).strip()
+    text = text_or_json(target).strip()
     if text in choices:
         return chr(ord("A") + choices.index(text))
     letter = text.strip("().").upper()
@@ -194,7 +189,7 @@ def _letter(answer: Any, choices: list[str]) -> str | None:
     """Find the letter that was chosen; what comes last counts, and a clear mark before a mere letter."""
     if answer is None:
         return None
-    text = text_of(answer).strip()
+    text = text_or_json(answer).strip()
     if text in choices:
         return chr(ord("A") + choices.index(text))
     for pattern in (_BOXED, _ANSWERED, _BRACKETED, _ALONE):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphmill.core.errors import Permanent, SandboxError, Unavailable
+from graphmill.core.json import text_or_json
 from graphmill.core.problem import Problem
 from graphmill.sandbox.extract import extract_program
 from graphmill.sandbox.pool import SandboxPool
@@ -21,7 +22,7 @@ from graphmill.sandbox.sandbox import (
     SandboxTests,
     find_sandbox,
 )
-from graphmill.scoring.builtin import no_answer, text_of
+from graphmill.scoring.builtin import no_answer
 from graphmill.scoring.score import CORRECT, WRONG, Score
 
 _MOST_TESTS_SHOWN = 200
@@ -76,7 +77,7 @@ class Code:
     async def __call__(self, answer: Any, problem: Any) -> Score:
         """Run the answer's program with the problem's tests."""
         known = read_problem(problem, self._field)
-        program = extract_program("" if answer is None else text_of(answer), known.entry_point, known.prompt)
+        program = extract_program("" if answer is None else text_or_json(answer), known.entry_point, known.prompt)
         if not program.strip():
             return no_answer("the answer has no program")
         try:
@@ -175,7 +176,7 @@ def _case(case: Any) -> tuple[str, str]:
     if not isinstance(case, Mapping) or "output" not in case:
         raise Permanent(f"scorer code: a case must be an object with input and output, got {case!r:.80}")
     given = case.get("input")
-    return "" if given is None else text_of(given), text_of(case["output"])
+    return "" if given is None else text_or_json(given), text_or_json(case["output"])
 
 
 def _entry_point(test: str, reference: Any) -> str | None:

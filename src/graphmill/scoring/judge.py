@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from graphmill.core.errors import Permanent, UsageError
-from graphmill.core.json import canonical, digest
+from graphmill.core.json import canonical, digest, text_or_json
 from graphmill.graph.models.models import Models
-from graphmill.scoring.builtin import no_answer, text_of
+from graphmill.scoring.builtin import no_answer
 from graphmill.scoring.score import Score
 
 ROLE = "judge"
@@ -88,24 +88,24 @@ class Judge(msgspec.Struct, frozen=True, kw_only=True):
 
     async def __call__(self, answer: Any, target: Any, problem: Any, complete: Complete) -> Score:
         """Ask the model."""
-        if answer is None or text_of(answer).strip() == "":
+        if answer is None or text_or_json(answer).strip() == "":
             return no_answer("the output has no answer")
         if self.compare:
-            return await self._compare(text_of(answer), target, problem, complete)
+            return await self._compare(text_or_json(answer), target, problem, complete)
         mark = _mark([answer, target, problem])
-        reference = "" if target is None else _REFERENCE.format(target=text_of(target), mark=mark)
+        reference = "" if target is None else _REFERENCE.format(target=text_or_json(target), mark=mark)
         prompt = _GRADE.format(
             mark=mark,
             problem=_problem_text(problem),
             reference=reference,
-            answer=text_of(answer),
+            answer=text_or_json(answer),
             rubric=_rubric_text(self.rubric),
         )
         found = await complete(prompt=prompt, system=_SYSTEM, schema=_GRADE_SHAPE, **self._model())
         return Score(value=float(found["score"]), explanation=found["reasoning"])
 
     async def _compare(self, answer: str, target: Any, problem: Any, complete: Complete) -> Score:
-        others = [text_of(each) for each in (target if isinstance(target, list) else [target]) if each is not None]
+        others = [text_or_json(each) for each in (target if isinstance(target, list) else [target]) if each is not None]
         if not others or len(others) >= len(_LETTERS):
             raise Permanent(
                 f"scorer judge: compare needs 1 to {len(_LETTERS) - 1} other answers as the target, got {len(others)}; "
@@ -151,7 +151,7 @@ def _problem_text(problem: Any) -> str:
             if isinstance(problem.get(name), str):
                 return str(problem[name])
         raise Permanent("scorer judge: the item has no field problem, question, prompt, input or text")
-    return text_of(problem)
+    return text_or_json(problem)
 
 
 def _shuffled(count: int, content: Any) -> list[int]:

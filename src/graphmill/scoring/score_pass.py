@@ -10,9 +10,10 @@ import msgspec
 from graphmill.core.errors import Permanent
 from graphmill.core.fingerprint import value_fingerprint
 from graphmill.core.foreign import AdaptedGraph
+from graphmill.core.json import MISSING, field_inside
 from graphmill.core.result import ANSWER_CAUSES, Result, Status
 from graphmill.scoring.score import INFRASTRUCTURE, Score
-from graphmill.scoring.scorer import Scorer, score_of
+from graphmill.scoring.scorer import Scorer
 
 KIND = "scorer"  # of the graph in a pass's manifest
 SCORED = frozenset({Status.SUCCEEDED, Status.FAILED, Status.TIMED_OUT})  # who is scored: all that has come to an end
@@ -45,11 +46,11 @@ class ScoringPass(AdaptedGraph):
         """Score an item; return the score as data."""
         decided = score_without_scorer(item)
         if decided is None:
-            decided = score_of(self.scorer.call(**self._given(item)), self.scorer.name)
+            decided = self.scorer.score(self._given(item))
         return decided.to_json()
 
     def _given(self, item: Mapping[str, Any]) -> Mapping[str, Any]:
-        return self.scorer.given({**item, "complete": self._complete})
+        return {**item, "complete": self._complete}
 
     @property
     def name(self) -> str:
@@ -74,7 +75,7 @@ class AsyncScoringPass(ScoringPass):
         """Score an item; return the score as data."""
         decided = score_without_scorer(item)
         if decided is None:
-            decided = score_of(await self.scorer.call(**self._given(item)), self.scorer.name)
+            decided = await self.scorer.score_async(self._given(item))
         return decided.to_json()
 
 
@@ -160,13 +161,8 @@ def _find(data: Any, field: str | None, usual: tuple[str, ...]) -> _Found:
 
 
 def _inside(data: Any, field: str) -> _Found:
-    if isinstance(data, Mapping):
-        if field in data:
-            return _Found(data[field])
-        head, dot, rest = field.partition(".")
-        if dot and head in data:
-            return _inside(data[head], rest)
-    return _Found(None, f"no field {field!r:.80}{_names(data)}")
+    found = field_inside(data, field)
+    return _Found(None, f"no field {field!r:.80}{_names(data)}") if found is MISSING else _Found(found)
 
 
 def _names(data: Any) -> str:

@@ -100,9 +100,16 @@ class Scorer:
         made_by = self.version or function_fingerprint(self.call)
         return value_fingerprint([self.name, made_by, dict(self.options)])
 
-    def given(self, available: Mapping[str, Any]) -> dict[str, Any]:
-        """Pick what it takes."""
-        return {name: available[name] for name in self.takes}
+    def score(self, item: Mapping[str, Any]) -> Score:
+        """Score an item, with what it takes of it."""
+        return _score_of(self.call(**self._given(item)), self.name)
+
+    async def score_async(self, item: Mapping[str, Any]) -> Score:
+        """Score an item with an async scorer."""
+        return _score_of(await self.call(**self._given(item)), self.name)
+
+    def _given(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: item[name] for name in self.takes}
 
     async def open(self) -> None:
         """Get it ready; raises what makes scoring impossible, such as a sandbox that is missing."""
@@ -170,7 +177,7 @@ def scorer_names() -> list[str]:
     return sorted(_entries())
 
 
-def score_of(value: Any, name: str) -> Score:
+def _score_of(value: Any, name: str) -> Score:
     """Return what a scorer returned as a Score; anything else is its mistake, not a wrong answer."""
     if isinstance(value, Score):
         return value

@@ -4,12 +4,19 @@ import pytest
 
 import graphmill as gm
 from graphmill.core.errors import Permanent
-from graphmill.scoring.scorer import find_scorer, find_scorers, score_of
+from graphmill.scoring.scorer import find_scorer, find_scorers
 
 
 def score(spec, answer, target=None, problem=None):
     scorer = find_scorer(spec)
-    return score_of(scorer.call(**scorer.given({"answer": answer, "target": target, "problem": problem})), scorer.name)
+    return scorer.score({"answer": answer, "target": target, "problem": problem})
+
+
+def score_returned(value):
+    def mine(answer):
+        return value
+
+    return find_scorer(mine).score({"answer": "a"})
 
 
 @pytest.mark.parametrize(
@@ -96,14 +103,14 @@ def test_scorers_of_a_run_have_names_of_their_own():
     ],
 )
 def test_what_a_scorer_returns_is_a_score(returned, value, outcome):
-    found = score_of(returned, "mine")
+    found = score_returned(returned)
     assert (found.value, found.outcome) == (value, outcome)
 
 
 @pytest.mark.parametrize("returned", [None, "yes", 2, -0.1, {"valu": 1}])
 def test_anything_else_is_the_scorers_mistake(returned):
     with pytest.raises(Permanent, match="scorer mine"):
-        score_of(returned, "mine")
+        score_returned(returned)
 
 
 def test_a_fingerprint_changes_with_the_version_the_source_and_the_options():

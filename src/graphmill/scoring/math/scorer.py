@@ -6,7 +6,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from graphmill.core.errors import Permanent
-from graphmill.scoring.builtin import no_answer, text_of
+from graphmill.core.json import text_or_json
+from graphmill.scoring.builtin import no_answer
 from graphmill.scoring.math.compare import POLICY_VERSION
 from graphmill.scoring.math.expression import MOST_CHARACTERS
 from graphmill.scoring.math.extract import extract_answer, extract_gold
@@ -32,8 +33,8 @@ class Math:
         """Compare them in a worker process with limits on time and memory."""
         if target is None or target == "":
             raise Permanent("scorer math: the item has no reference answer; name its field with --target")
-        gold = extract_gold(text_of(target))
-        found = None if answer is None else extract_answer(text_of(answer))
+        gold = extract_gold(text_or_json(target))
+        found = None if answer is None else extract_answer(text_or_json(answer))
         if found is None:
             return no_answer("the text has no final answer")
         if len(found) > MOST_CHARACTERS:
