@@ -68,14 +68,16 @@ class Binding:
         self._names = graph.inputs.keys()
         self._given = dict(graph.given)
         self._open = [each.name for each in graph.inputs.values() if each.is_required and each.name not in graph.given]
-        self._typed = [each for each in graph.inputs.values() if each.type is not None]
+        self._typed = [(each, _HOLDS[each.type]) for each in graph.inputs.values() if each.type is not None]
         self._defaults = {each.name: each.default for each in graph.inputs.values() if not each.is_required}
 
     def bind(self, item: Any) -> dict[str, Any]:
         """Return the inputs of one job by name; Permanent says which one is missing or has the wrong type."""
         found = self._found(item)
-        for each in self._typed:
-            if each.name in found and (problem := each.problem(found[each.name])):
+        for each, holds in self._typed:
+            if each.name not in found or holds(found[each.name]):
+                continue
+            if problem := each.problem(found[each.name]):
                 raise Permanent(f"input {each.name!r}: {problem}")
         if self._defaults or self._given:
             # Fresh copies: what a caller changes in one job's output must not change for the next job.
