@@ -134,12 +134,12 @@ class Foreground:
         def start(run: Run) -> None:
             interruption.watch(run)
             rehearsal = REHEARSAL if current_rehearsal.get() else ""
-            parts = [self.title, run.id and f"run {run.id}", rehearsal, *self.details]
+            parts, notes = [self.title, run.id and f"run {run.id}", rehearsal, *self.details], self.notes
             if started:  # the run has ended, and its scoring passes follow
-                parts = ["scoring", f"run {run.id}"]
+                parts, notes = ["scoring", f"run {run.id}"], ()
             started.append(run)
             display.note(" · ".join(filter(None, parts)))
-            for note in self.notes:
+            for note in notes:
                 display.note(f"note: {note}")
 
         sinks = [target] if target is not None and not writes_from_journal else []

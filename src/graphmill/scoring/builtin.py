@@ -22,6 +22,15 @@ def no_answer(why: str) -> Score:
     return Score(value=0.0, explanation=why, metadata={"outcome": NO_ANSWER})
 
 
+def require_target(target: Any, scorer: str) -> None:
+    """Refuse to score an item without a target."""
+    if target is None or target == "":
+        raise Permanent(
+            f"scorer {scorer}: the item has no target; name its field with graphmill score --target FIELD (target=…), "
+            "or in the source with --map ground_truth=COLUMN"
+        )
+
+
 class Exact(msgspec.Struct, frozen=True, kw_only=True):
     """The answer equals the target as text, without outer white space, and case if ``ignore_case``."""
 
@@ -30,8 +39,7 @@ class Exact(msgspec.Struct, frozen=True, kw_only=True):
 
     def __call__(self, answer: Any, target: Any) -> Score:
         """Compare them."""
-        if target is None:
-            raise Permanent("scorer exact: the item has no target; name its field with --target")
+        require_target(target, "exact")
         if answer is None or answer == "":
             return no_answer("the output has no answer")
         found, wanted = self._plain(answer), self._plain(target)
@@ -63,6 +71,7 @@ class Numeric(msgspec.Struct, frozen=True, kw_only=True):
 
     def __call__(self, answer: Any, target: Any) -> Score:
         """Compare the numbers."""
+        require_target(target, "numeric")
         wanted = number_in(target)
         if wanted is None:
             raise Permanent(f"scorer numeric: the target has no number: {text_or_json(target)[:80]!r}")
@@ -154,6 +163,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     def __call__(self, answer: Any, target: Any, problem: Any) -> Score:
         """Read the letters."""
+        require_target(target, "choice")
         choices = _choices(problem)
         wanted = _target_letter(target, choices)
         found = _letter(answer, choices)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
-from graphmill.core.errors import Permanent
 from graphmill.core.json import text_or_json
-from graphmill.scoring.builtin import no_answer
+from graphmill.scoring.builtin import no_answer, require_target
 from graphmill.scoring.math.compare import POLICY_VERSION
 from graphmill.scoring.math.expression import MOST_CHARACTERS
 from graphmill.scoring.math.extract import extract_answer, extract_gold
@@ -31,8 +30,7 @@ class Math:
 
     def __call__(self, answer: Any, target: Any) -> Score:
         """Compare them in a worker process with limits on time and memory."""
-        if target is None or target == "":
-            raise Permanent("scorer math: the item has no reference answer; name its field with --target")
+        require_target(target, "math")
         gold = extract_gold(text_or_json(target))
         found = None if answer is None else extract_answer(text_or_json(answer))
         if found is None:
