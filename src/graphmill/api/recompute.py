@@ -45,11 +45,17 @@ def plan_recompute(run: RunRecord, graph: Callable[[Any], Any]) -> Recompute | N
     if not edited:
         return None
     redone = _with_dependents(graph, edited)
-    used = {name: usage for name, usage in run.usage.nodes.items() if usage.requests}
-    again = {name: usage for name, usage in used.items() if name.partition("/")[0] in redone}
+    place = {node_id: number for number, node_id in enumerate(graph.nodes)}
+    names = sorted(run.usage.nodes, key=lambda name: place.get(_node_id(name), len(place)))
+    used = {name: run.usage.nodes[name] for name in names if run.usage.nodes[name].requests}
+    again = {name: usage for name, usage in used.items() if _node_id(name) in redone}
     reused = {name: usage for name, usage in used.items() if name not in again}
     has_parts = any(graph.nodes[node_id].child is not None for node_id in redone)
     return Recompute(reused, again, has_parts) if again else None
+
+
+def _node_id(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def _with_dependents(graph: Graph, edited: Iterable[str]) -> set[str]:
