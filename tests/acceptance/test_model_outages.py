@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import graphmill as gm
-from support.command import COMMAND, IMPATIENT, rows, run, write_items
+from support.command import COMMAND, IMPATIENT, PROMPT_BATCH, rows, run, write_items
 from support.model_apis import APIS
 from support.model_server import ModelServer, reply
 
@@ -76,19 +76,7 @@ def test_a_run_without_credit_key_or_model_waits_with_no_failed_row_and_is_gone_
 ):
     here = place(protocol, error, after=items // 2)
     write_items(tmp_path, [{"id": f"q{number}", "text": f"question {number}"} for number in range(items)])
-    asking = [
-        "batch",
-        "--prompt",
-        "${text}",
-        "-m",
-        "own/m",
-        "-s",
-        "items.jsonl",
-        "-o",
-        "out.jsonl",
-        "--run-id",
-        "night",
-    ]
+    asking = [*PROMPT_BATCH, "-o", "out.jsonl", "--run-id", "night"]
     code, said = here.command(*asking, "--concurrency", str(CONCURRENCY), argv=IMPATIENT)
     reason = here.error[1]["error"]["message"].split(":")[0].split(".")[0]
     assert code == 5, said
@@ -129,7 +117,7 @@ def test_a_run_whose_server_was_never_there_is_offered_another_model(tmp_path):
     with ModelServer() as server:
         here = Place(tmp_path, server, "openai", "no_credit", 0)
     write_items(tmp_path, [{"id": "1", "text": "a"}])
-    code, said = here.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r")
+    code, said = here.command(*PROMPT_BATCH, "--run-id", "r")
     assert code == 5, said
     assert "check the address, and that a server runs there (no call has succeeded yet)" in said
     assert "graphmill resume r --model OTHER" in said
@@ -145,7 +133,7 @@ def test_an_over_long_prompt_beside_good_ones_fails_alone(place, tmp_path, proto
         tmp_path,
         [{"id": f"q{number}", "text": f"question {number}" * (2000 if number == 17 else 1)} for number in range(40)],
     )
-    code, said = here.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "-o", "out.jsonl")
+    code, said = here.command(*PROMPT_BATCH, "-o", "out.jsonl")
     assert code == 3, said
     made = rows(tmp_path / "out.jsonl")
     assert [row["id"] for row in made if row["status"] != "succeeded"] == ["q17"]
@@ -247,21 +235,7 @@ def test_failed_items_are_done_again_with_another_model_which_is_the_runs_from_t
     with ModelServer() as server:
         place = Place(tmp_path, server, "openai", "too_long", 3)
         write_items(tmp_path, [{"id": str(number), "text": f"text {number}"} for number in range(5)])
-        asking = (
-            "batch",
-            "--prompt",
-            "${text}",
-            "-m",
-            "own/m",
-            "-s",
-            "items.jsonl",
-            "--run-id",
-            "r",
-            "-c",
-            "1",
-            "-o",
-            "out.jsonl",
-        )
+        asking = (*PROMPT_BATCH, "--run-id", "r", "-c", "1", "-o", "out.jsonl")
         assert place.command(*asking)[0] == 3
         place.left = -1
         if is_command:
@@ -291,19 +265,7 @@ def test_answers_that_were_cut_or_took_too_long_are_asked_for_again_with_more_to
         place = Place(tmp_path, server, "openai", "too_long", -1)
         server.answer = answer
         write_items(tmp_path, [{"id": "1", "text": "a"}])
-        asking = (
-            "batch",
-            "--prompt",
-            "${text}",
-            "-m",
-            "own/m",
-            "-s",
-            "items.jsonl",
-            "--run-id",
-            "r",
-            "-o",
-            "out.jsonl",
-        )
+        asking = (*PROMPT_BATCH, "--run-id", "r", "-o", "out.jsonl")
         assert place.command(*asking, "--max-tokens", "5")[0] == 3
         code, said = place.command("retry", "r", "--timeout", "0")
         assert (code, "error: --timeout" in said) == (2, True), said
@@ -335,9 +297,7 @@ def test_a_retry_with_another_model_that_finds_nothing_to_retry_changes_nothing(
     with ModelServer() as server:
         place = Place(tmp_path, server, "openai", "too_long", -1)
         write_items(tmp_path, [{"id": "1", "text": "a"}])
-        assert (
-            place.command("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl", "--run-id", "r")[0] == 0
-        )
+        assert place.command(*PROMPT_BATCH, "--run-id", "r")[0] == 0
         before = place.record("show", "r")["manifest"]
         code, said = place.command("retry", "r", "--model", "own/n")
         assert (code, "run r has no failed items to retry" in said) == (2, True), said

@@ -11,7 +11,7 @@ import pytest
 import graphmill as gm
 from support import warm
 from support.asked_model import answer
-from support.command import COMMAND, HANG_S, IMPATIENT, environment, rows, write_items
+from support.command import COMMAND, HANG_S, IMPATIENT, PROMPT_BATCH, environment, rows, write_items
 from support.model_apis import APIS, changed
 from support.model_server import ModelServer, reply, reset_after
 from support.remains import wait_until
@@ -66,19 +66,7 @@ class Project:
         return done.returncode
 
     def batch(self, **env):
-        asking = [
-            "batch",
-            "--prompt",
-            "${text}",
-            "-m",
-            "own/m",
-            "-s",
-            "items.jsonl",
-            "-o",
-            "out.jsonl",
-            "--run-id",
-            "r",
-        ]
+        asking = [*PROMPT_BATCH, "-o", "out.jsonl", "--run-id", "r"]
         return self.command(*asking, "--retries", "1", "--concurrency", "1", **env)
 
     def look_everywhere(self):

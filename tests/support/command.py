@@ -15,6 +15,7 @@ from graphmill.cli.signals import ECHO_S
 from support import warm
 
 COMMAND = [sys.executable, "-m", "graphmill"]
+PROMPT_BATCH = ("batch", "--prompt", "${text}", "-m", "own/m", "-s", "items.jsonl")
 HANG_S = 60.0  # for what promises no time
 
 # The command line as it is, but that it tries again at once, and parks a run without a minute of probes.
