@@ -37,8 +37,8 @@ from graphmill.journal.manifest import manifest_of, openable, policy_note
 from graphmill.journal.records import RECORD_PROMPTS, Entry, RunRecord
 from graphmill.journal.resume import OnChange
 from graphmill.journal.store import BESIDE_THE_PROJECT, fixed
+from graphmill.report.next_commands import next_lines
 from graphmill.report.report import StoredResults
-from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import view_of
 
 JournalRef = Journal | str | Path

@@ -51,8 +51,8 @@ from graphmill.report.item.batches import batch_lines, batches_of
 from graphmill.report.item.conversation import debate_text, is_debate
 from graphmill.report.item.steps import steps_of_item
 from graphmill.report.item.trace import TracePart, trace_of
+from graphmill.report.next_commands import next_lines
 from graphmill.report.report import Report, StoredResults, report_record
-from graphmill.report.run_pages import next_lines
 from graphmill.report.run_view import view_of
 from graphmill.report.text import REHEARSAL, count_text, job_lines, output_text
 from graphmill.report.usage import usage_record

@@ -3,7 +3,8 @@ from dataclasses import replace
 from graphmill.core.errors import DamagedError
 from graphmill.journal.records import RUNNING, RunRow, RunState
 from graphmill.journal.sqlite.store import TemporaryStore
-from graphmill.report.run_pages import next_lines, runs_lines, runs_record, runs_view
+from graphmill.report.next_commands import next_lines
+from graphmill.report.run_pages import runs_lines, runs_record, runs_view
 from graphmill.report.run_view import view_of
 from support.journal import begin, failed, record, succeeded
 

@@ -19,7 +19,7 @@ from graphmill.report.failures import (
     flagged_lines,
     read_failures,
 )
-from graphmill.report.run_pages import retry_lines
+from graphmill.report.next_commands import retry_lines
 from graphmill.report.run_view import RunView, view_of
 from graphmill.report.text import one_line
 

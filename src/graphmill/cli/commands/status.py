@@ -14,7 +14,7 @@ from graphmill.cli.terminal import AsJson, print_json, print_lines
 from graphmill.cli.values import open_existing
 from graphmill.journal.records import HELD
 from graphmill.journal.store import Archive
-from graphmill.report.run_pages import next_lines
+from graphmill.report.next_commands import next_lines
 from graphmill.report.run_view import RunView, run_record, status_line, status_lines, view_of
 
 _EVERY_S = 1.0
