@@ -304,7 +304,9 @@ async def call_model(
     """Call a model once. Usage is reported even when the call fails; errors hold no secrets."""
     model = context.shared(("access", target.lane), partial(_ModelAccess, target, context))
     access = model.access
-    reserved = await _reserve(target, request, access.address, context)
+    reserved = _Reserved(target.lane, request.origin.role, context)
+    if context.has_budget:
+        await reserved.reserve(most_cost_nano(target, request, access.address))
     try:
         response = await model.complete(
             request,
@@ -339,10 +341,16 @@ class _Reserved:
 
     __slots__ = ("_context", "_lane", "_role", "nano")
 
-    def __init__(self, lane: str, role: str, context: Context, nano: int | None) -> None:
+    def __init__(self, lane: str, role: str, context: Context) -> None:
         self._lane = lane
         self._role = role
         self._context = context
+        self.nano: int | None = None
+
+    async def reserve(self, nano: int) -> None:
+        """Wait until the budget has room for a call that costs at most this."""
+        with _standing_still(call_timeout.get()):
+            await self._context.reserve(nano)
         self.nano = nano
 
     def settle(self, usage: Usage | None, *, is_answer: bool = True) -> None:
@@ -355,16 +363,6 @@ class _Reserved:
             self._context.report_usage(
                 usage, self._lane, role=self._role, is_answer=is_answer, is_settled=self.nano is not None
             )
-
-
-async def _reserve(target: ModelTarget, request: ModelRequest, address: str, context: Context) -> _Reserved:
-    """Wait until the budget has room for a call, if there is one; Permanent if what it may cost is not known."""
-    if not context.has_budget:
-        return _Reserved(target.lane, request.origin.role, context, None)
-    nano = most_cost_nano(target, request, address)
-    with _standing_still(call_timeout.get()):
-        await context.reserve(nano)
-    return _Reserved(target.lane, request.origin.role, context, nano)
 
 
 call_timeout: ContextVar[asyncio.Timeout | None] = ContextVar("graphmill_call_timeout", default=None)
@@ -387,14 +385,14 @@ def _standing_still(timeout: asyncio.Timeout | None) -> Iterator[None]:
 
 async def _complete_priced(target: ModelTarget, request: ModelRequest, *, address: str, **access: Any) -> ModelResponse:
     """Call the provider, and price what the response says was used, even one without an answer."""
-    price = partial(target.prices.price, address=address, extra=request.extra)
+    prices = target.prices
     try:
         response = await target.provider.complete(request, address=address, **access)
     except AttemptError as error:
         if error.usage is not None:
-            error.usage = price(error.usage)
+            error.usage = prices.price(error.usage, address, extra=request.extra)
         raise
-    used = price(response.usage, served=response.model, tier=response.service_tier)
+    used = prices.price(response.usage, address, served=response.model, tier=response.service_tier, extra=request.extra)
     return response if used is response.usage else msgspec.structs.replace(response, usage=used)
 
 
