@@ -64,7 +64,7 @@ format: setup
 	$(BIN)/ruff format .
 
 # FIGURES="chain-cpu run-time" measures only these. Other tools to compare with are installed in folders of their own.
-bench: setup $(PEERS)
+bench: model $(PEERS)
 	$(BIN)/python -m benchmarks $(FIGURES)
 
 .bench-%/.installed: benchmarks/peers/requirements-%.txt | $(STAMP)

@@ -24,6 +24,7 @@ from benchmarks import (
     http_rate,
     journal_bytes,
     langgraph_durable,
+    local_overhead,
     math_pairs,
     memory,
     model_cpu,
@@ -68,7 +69,7 @@ _JOURNAL = (
 )
 _WORKFLOWS = (chain_cpu, chain_langgraph, batch_cpu, nested_cpu, batch_memory, compile_time, run_time, repeats_stall)
 _NODES = (source_select, shell_overhead, http_rate, langgraph_durable, pipeline_cpu, math_pairs, sandbox_time)
-_MODELS = (model_rate, model_cpu, model_knee, model_unthrottled, model_memory, money_cpu)
+_MODELS = (model_rate, model_cpu, model_knee, model_unthrottled, model_memory, money_cpu, local_overhead)
 _SINGLE: tuple[Figure, ...] = tuple(module.FIGURE for module in (*_ENGINE, *_JOURNAL, *_WORKFLOWS, *_NODES, *_MODELS))
 _FIGURES = {
     figure.name: figure

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -245,11 +246,13 @@ def invite() -> None:
     say("The same with real problems, a real model and your own key:\n")
     say("    export OPENAI_API_KEY=…")
     say(f"    graphmill batch solve-verify-judge --source gsm8k --limit {YOUR_COUNT} --model openai/{YOUR_MODEL} \\")
-    say(f"        --concurrency 32 --scorer math --budget {high:.0f}\n")
+    say(f"        --concurrency 32 --scorer math --budget {math.ceil(high)}\n")
     say(
         f"It costs about ${low:.2f} to ${high:.2f}: {calls_each:.1f} calls for each problem, as in part 1, whose answers have"
     )
-    say(f"{ANSWER_TOKENS[0]} to {ANSWER_TOKENS[1]:,} tokens. The budget is a hard limit. Try --limit 10 first.")
+    say(
+        f"{ANSWER_TOKENS[0]} to {ANSWER_TOKENS[1]:,} tokens. The budget is a hard limit. --dry-run shows what would run."
+    )
 
 
 # --- telling it ---

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 
 import psutil
 import pytest
@@ -12,6 +13,7 @@ import graphmill as gm
 from support import local_model
 from support.command import Command, rows, run, write_items
 
+PYTHON = [sys.executable, "-c"]
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -137,6 +139,15 @@ def test_a_model_that_is_not_there_is_reported_before_anything_runs(tmp_path, mo
     )
     assert (code, out) == (2, "")
     assert [part for part in said if part not in err] == []
+
+
+def test_without_llama_cpp_a_run_says_what_to_install(tmp_path):
+    write_items(tmp_path, [{"text": "tea"}])
+    lacking = [*PYTHON, "import sys; sys.modules['xllamacpp'] = None; from graphmill.cli.main import main; main()"]
+    arguments = ["batch", "--prompt", "${text}", "--model", "local/smollm2-135m", "-s", "items.jsonl"]
+    code, _, err = run(tmp_path, *arguments, argv=lacking)
+    assert code == 2
+    assert "pip install 'graphmill[local]'" in err
 
 
 def test_a_file_that_llama_cpp_cannot_load_is_reported_with_its_words(tmp_path):
