@@ -40,7 +40,7 @@ def plan_recompute(run: RunRecord, graph: Callable[[Any], Any]) -> Recompute | N
     if not isinstance(graph, Graph) or not isinstance(run.usage, RunUsage) or not run.usage.nodes:
         return None
     before = run.manifest.get("fingerprints", {})
-    parts = set(changed(before, graph_fingerprints(graph, version=run.manifest.get("options", {}).get("version"))))
+    parts = set(changed(before, graph_fingerprints(graph, version=run.options.get("version"))))
     edited = {node_id for node_id in graph.nodes if any(part.startswith(f"node {node_id!r} ") for part in parts)}
     if not edited:
         return None
