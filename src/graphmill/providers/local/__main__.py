@@ -18,6 +18,7 @@ from typing import Any
 import xllamacpp
 
 _PR_SET_PDEATHSIG = 1
+_CONNECTIONS = 64  # each that is kept open holds a thread
 _CACHE_MIB = 256  # of prompts that were read before; llama.cpp's own bound is 8 GiB
 
 
@@ -60,7 +61,7 @@ def params_of(wanted: dict[str, Any]) -> xllamacpp.CommonParams:
     params.api_keys = [wanted["key"]]
     params.n_parallel, params.kv_unified = wanted["slots"], True
     params.n_ctx = wanted["context"]
-    params.n_threads_http = 2 * wanted["slots"] + 2  # a connection that is kept open holds one
+    params.n_threads_http = _CONNECTIONS
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = wanted["threads"]
     params.cache_ram_mib = _CACHE_MIB
     params.ui = False
