@@ -9,6 +9,7 @@ from hashlib import blake2b
 from random import Random
 from typing import Any
 
+from graphmill.core.boxes import last_box
 from graphmill.core.errors import UsageError
 from graphmill.core.problem import Domain, Problem
 from graphmill.core.suggest import suggestion
@@ -68,7 +69,7 @@ def _math(row: Row) -> Problem:
     return Problem(
         id=_content_id("math", row["problem"], row["solution"]),
         problem=row["problem"],
-        ground_truth=last_boxed(row["solution"]),
+        ground_truth=box.content if (box := last_box(row["solution"])) else None,
         metadata={"level": _level(row["level"]), "subject": row["type"], "solution": row["solution"]},
         domain="math",
     )
@@ -164,23 +165,6 @@ def _level(level: Any) -> Any:
     """Return the number of a level such as "Level 5"."""
     number = str(level).removeprefix("Level ").strip()
     return int(number) if number.isdecimal() else level
-
-
-def last_boxed(text: str) -> str | None:
-    r"""Return what is in the last ``\boxed{…}`` or ``\boxed x`` of a text; None if there is none."""
-    start = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
-    if start < 0:
-        return None
-    rest = re.sub(r"\A\\[a-z]+\s*", "", text[start:])
-    if not rest.startswith("{"):
-        return re.split(r"[\s$]", rest, maxsplit=1)[0] or None
-    depth = 0
-    for at, char in enumerate(rest):
-        if char in "{}" and rest[at - 1 : at] != "\\":
-            depth += 1 if char == "{" else -1
-        if depth == 0:
-            return rest[1:at].strip()
-    return None
 
 
 def _entry_point(code: str, test: str) -> str:

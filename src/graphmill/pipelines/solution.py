@@ -9,10 +9,9 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from graphmill.core.boxes import last_box
 from graphmill.graph.node_type import Context, NodeType
 
-# A box is opened, an escaped character (such as \{ or \\), a brace.
-_BOX_MARKS = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 _FENCE_LINE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<rest>[^\r\n]*)\r?$", re.MULTILINE)
 _CONFIDENCE = re.compile(
     r"[\s*_#>-]{0,9}confidence(?: level| score)?[\s*_]{0,9}[:=][\s*_]{0,9}"
@@ -36,8 +35,9 @@ def read_solution(text: str, domain: str = "general") -> Solution:
     A last line ``Confidence: 0.8`` (or ``80%``) is the confidence and belongs to nothing else.
     """
     body, confidence = _split_confidence(text)
+    found: tuple[int, str] | None
     if domain == "math":
-        found = _last_box(body)
+        found = last_box(body)
     elif domain == "code":
         found = _last_fence(body)
     else:
@@ -59,22 +59,6 @@ def _split_confidence(text: str) -> tuple[str, float | None]:
     if stated["percent"]:
         number /= 100
     return body[:start].rstrip(), number if number <= 1 else None
-
-
-def _last_box(text: str) -> tuple[int, str] | None:
-    """Return where the last box with both its braces begins, and what is in it."""
-    opened: list[tuple[int, int] | None] = []  # of each open brace: its box, or None for a plain brace
-    last: tuple[int, str] | None = None
-    for mark in _BOX_MARKS.finditer(text):
-        if mark[0] == "}":
-            box = opened.pop() if opened else None
-            if box is not None and (last is None or box[0] > last[0]):
-                last = box[0], text[box[1] : mark.start()].strip()
-        elif mark[0] == "{":
-            opened.append(None)
-        elif mark[0].endswith("{") and len(mark[0]) > 2:
-            opened.append((mark.start(), mark.end()))
-    return last
 
 
 def _last_fence(text: str) -> tuple[int, str] | None:

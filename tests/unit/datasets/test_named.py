@@ -5,25 +5,7 @@ from pathlib import Path
 import pytest
 
 import graphmill as gm
-from graphmill.datasets.named import DATASETS, last_boxed
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        (r"so $\boxed{5}$", "5"),
-        (r"first \boxed{1}, then \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
-        (r"\boxed{ \text{a \} b} }", r"\text{a \} b}"),
-        (r"\boxed{\left\{1, 2\right\}}", r"\left\{1, 2\right\}"),
-        (r"$\boxed 7$ apples", "7"),
-        (r"\fbox{3}", "3"),
-        (r"\boxed{open", None),
-        ("no answer", None),
-        ("", None),
-    ],
-)
-def test_the_answer_is_in_the_last_box(text, answer):
-    assert last_boxed(text) == answer
+from graphmill.datasets.named import DATASETS
 
 
 @pytest.mark.parametrize(

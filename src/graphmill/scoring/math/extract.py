@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from graphmill.core.boxes import last_box
+
 _MOST_SEARCHED = 20_000  # of the end of a text without a box
 
-_BOXED = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])\s*")
+_BOXED = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
 _HASHES = re.compile(r"####[ \t]*(.+)")
 _SAID = re.compile(r"(?:final\s+answer|answer)\b[^\n.=]{0,40}?(?:\bis\b|:|=)[ \t]*:?\s*(?=(\S.*))", re.IGNORECASE)
 _MATH = re.compile(r"\$\$?(.+?)\$\$?(?!\d)|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
@@ -32,9 +34,9 @@ def extract_answer(text: str) -> str | None:
     A ``\boxed{`` that is never closed is no answer: the text was cut.
     """
     text = text.strip()
-    boxed = list(_BOXED.finditer(text))
-    if boxed:
-        return _boxed_content(text, boxed[-1].end())
+    if _BOXED.search(text):
+        box = last_box(text)
+        return _tidy(box.content) if box else None
     text = text[-_MOST_SEARCHED:]
     hashes = _HASHES.findall(text)
     if hashes:
@@ -56,32 +58,13 @@ def extract_answer(text: str) -> str | None:
 def extract_gold(text: str) -> str:
     r"""Return a reference answer: itself, or the last ``\boxed{}`` or ``####`` of a whole solution."""
     text = text.strip()
-    boxed = list(_BOXED.finditer(text))
-    if boxed:
-        return _boxed_content(text, boxed[-1].end()) or ""
+    if _BOXED.search(text):
+        box = last_box(text)
+        return (_tidy(box.content) if box else None) or ""
     hashes = _HASHES.findall(text)
     if hashes:
         return _tidy(hashes[-1]) or ""
     return text
-
-
-def _boxed_content(text: str, start: int) -> str | None:
-    if start >= len(text):
-        return None
-    if text[start] != "{":
-        return _tidy(text[start : start + 100].split(maxsplit=1)[0].rstrip("$.,"))
-    depth = 0
-    for at in range(start, len(text)):
-        character = text[at]
-        if text[at - 1] == "\\" and (at < 2 or text[at - 2] != "\\"):
-            continue
-        if character == "{":
-            depth += 1
-        elif character == "}":
-            depth -= 1
-            if depth == 0:
-                return _tidy(text[start + 1 : at])
-    return None
 
 
 def _start_of(text: str) -> str:
