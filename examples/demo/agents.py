@@ -55,6 +55,7 @@ class Agents:
     def __init__(self) -> None:
         self.statuses: Counter[int] = Counter()
         self.billed_nano = 0
+        self._asked: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.agents = self
@@ -73,15 +74,17 @@ class Agents:
 
     def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Answer one request, or refuse it."""
+        prompt = "\n".join(message["content"] for message in body["messages"])
         with self._lock:
-            number = sum(self.statuses.values())
-            share = draw("fault", number)
+            self._asked[prompt] += 1
+            share = draw("fault", prompt, self._asked[prompt])
+            if self._asked[prompt] > 2:  # a third attempt is always answered
+                share = 1.0
             status = 429 if share < _THROTTLED else 500 if share < _THROTTLED + _BROKEN else 200
             self.statuses[status] += 1
         if status != 200:
             return status, {"error": {"message": {429: "too many requests", 500: "internal error"}[status]}}
         time.sleep(_TAKES_S)
-        prompt = "\n".join(message["content"] for message in body["messages"])
         text = _AGENTS[body["model"]](prompt)
         used = {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(text) // 4}
         with self._lock:

@@ -110,6 +110,7 @@ def check_rehearsal(agents: Agents, count: int) -> None:
     )
     proof(f"Cost: the run says ${cost / 1e9:.6f}, the server's own ledger ${agents.billed_nano / 1e9:.6f}.")
     require(len(results) == count, "a problem has no result")
+    require(all(result.output["error"] is None for result in results), "a problem has failed")
     require(abs(share - calculated) < 2 * spread, "the measured accuracy is not the calculated one")
     require(cost == agents.billed_nano, "the cost is not that of the ledger")
 
