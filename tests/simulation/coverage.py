@@ -3,6 +3,7 @@
 from collections import Counter
 
 import graphmill as gm
+from simulation.view import GENTLE
 
 SEEDS_COUNTED = 500
 # How often each must at least happen in so many seeds: about a third of what was seen.
@@ -13,6 +14,7 @@ LEAST = {
     "attempt was abandoned": 30,
     "attempts of a step went on after a restart": 50,
     "attempts used up": 150,
+    "call waited for the budget": 25,
     "consumer stopped early": 10,
     "consumer took and released": 30,
     "drained twice": 2,
@@ -63,6 +65,7 @@ LEAST = {
     "step was replayed": 100,
     "step was retried": 350,
     "step": 750,
+    "stopped: budget": 15,
     "stopped: cancelled": 20,
     "stopped: deadline": 10,
     "stopped: request": 10,
@@ -99,12 +102,11 @@ def happened(view):
 
 def _of_jobs(view):
     found = Counter()
-    draining = (gm.StopReason.REQUEST, gm.StopReason.OUTAGE)
     for story in view.stories.values():
         found[f"job is {story.result.status}"] += 1
         found["job outlived its deadline"] += "job_timeout_s" in str(story.result.error)
         found["result of an odd value"] += hasattr(story.result.output, "token")
-        if view.trace.stopped in draining and story.finished_s > view.stopped_s:
+        if view.trace.stopped in GENTLE and story.finished_s > view.stopped_s:
             found["something ended by itself while draining"] += story.result.is_success
     for task in view.tasks:
         found += _of_task(task)
@@ -145,6 +147,7 @@ def _of_programs(view):
     for call in trace.calls:
         found["nested call"] += 1
         found["nested call waited"] += call.began_s != call.asked_s
+    found["call waited for the budget"] += sum(payment.granted_s != payment.asked_s for payment in trace.payments)
     found["line was closed"] += sum(line.end == "closed" for line in trace.lines)
     found["process died"] += trace.is_dead
     found["run was resumed"] += bool(trace.earlier and trace.offered)

@@ -11,6 +11,7 @@ from simulation.parts import (
     PlanFork,
     PlanNote,
     PlanStep,
+    Price,
     Recording,
     Rules,
     Server,
@@ -283,3 +284,38 @@ def controls_of_processes(random, first, count, of_recording, *, is_endless):
             drawn.append(Control(at_s=at_s, do=do, value=random.choice([None, 0.0, 1.0]) if do == "drain" else None))
         found += [replace(control, process=process) for control in drawn]
     return tuple(sorted(found, key=lambda control: (control.process, control.at_s)))
+
+
+def budget(random, of_items):
+    """Draw a budget and how much more each further process has; about what the items could cost, or far less."""
+    most = sum(act.price.most for item in of_items for act in acts_of(item) if act.price is not None)
+    return random.randint(1, max(2, most // random.choice([1, 2, 10]))), random.choice([0, 1, 10, max(1, most // 2)])
+
+
+def acts_of(part):
+    """Give all acts of an item, or of what its plan is made of."""
+    if type(part) is PlanFork:
+        yield from (act for line in part.lines for each in line for act in acts_of(each))
+    elif type(part) is not PlanNote:
+        yield from part.acts
+        yield from (act for each in getattr(part, "plan", ()) for act in acts_of(each))
+
+
+def priced(random, part):
+    """Let some acts of an item, or of a part of its plan, cost something."""
+    if type(part) is PlanNote:
+        return part
+    if type(part) is PlanFork:
+        return replace(part, lines=tuple(tuple(priced(random, each) for each in line) for line in part.lines))
+    acts = tuple(replace(act, price=_price(random)) for act in part.acts)
+    if type(part) is PlanStep:
+        return replace(part, acts=acts)
+    return replace(part, acts=acts, plan=tuple(priced(random, each) for each in part.plan))
+
+
+def _price(random):
+    if random.random() < 0.2:
+        return None
+    most = random.choice([1, 2, random.randint(1, 10), random.randint(1, 60)])
+    used = random.choice([0, most, random.randint(0, most)])
+    return Price(most=most, used=used, s=random.choice(_ROUND))

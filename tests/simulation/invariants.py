@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import graphmill as gm
 from graphmill.core.result import Status
-from simulation import invariants_of_attempts, invariants_of_programs, invariants_of_slots
-from simulation.view import EPS, View
+from simulation import invariants_of_attempts, invariants_of_budgets, invariants_of_programs, invariants_of_slots
+from simulation.view import EPS, GENTLE, View
 
 _OF_JOBS = (gm.AttemptStarted, gm.RetryScheduled, gm.JobFinished, gm.SourceEnded, gm.RunStopped)
 _KINDS = {
@@ -123,7 +123,7 @@ def what_is_undone_has_a_reason(view):
     for result in view.finished:
         if result.status is Status.CANCELLED and stopped is None and not view.was_cancelled(result.job_id):
             yield f"{result.job_id} is cancelled, but nobody cancelled it"
-        if result.status is Status.PENDING and stopped not in (gm.StopReason.REQUEST, gm.StopReason.OUTAGE):
+        if result.status is Status.PENDING and stopped not in GENTLE:
             yield f"{result.job_id} is paused, but the run was {stopped}"
 
 
@@ -193,6 +193,7 @@ def the_stop_has_its_cause(view):
         gm.StopReason.OUTAGE: any(
             event.state == "given_up" and event.reason in trace.because for _, event in view.of(gm.HealthChanged)
         ),
+        gm.StopReason.BUDGET: view.budget is not None,
         gm.StopReason.STUCK: len(trace.bodies) > 100,
     }
     if not causes.get(reason, True):
@@ -297,6 +298,7 @@ OF_THE_DEAD = (
     "what is counted as running runs",
     "no slot is wasted",
     *(invariant.__name__.replace("_", " ") for invariant in invariants_of_programs.OF_THE_DEAD),
+    *(invariant.__name__.replace("_", " ") for invariant in invariants_of_budgets.OF_THE_DEAD),
 )
 _OWN = (
     no_fault_of_ours,
@@ -316,5 +318,11 @@ _OWN = (
     the_story_begins_and_ends,
     alerts_are_true,
 )
-_ALL = (*_OWN, *invariants_of_attempts.ALL, *invariants_of_slots.ALL, *invariants_of_programs.ALL)
+_ALL = (
+    *_OWN,
+    *invariants_of_attempts.ALL,
+    *invariants_of_slots.ALL,
+    *invariants_of_programs.ALL,
+    *invariants_of_budgets.ALL,
+)
 INVARIANTS = {invariant.__name__.replace("_", " "): invariant for invariant in _ALL}

@@ -7,6 +7,7 @@ from typing import Any
 from graphmill.core.job import Past
 from graphmill.core.json import json_bytes
 from graphmill.core.result import Kind
+from graphmill.core.usage import NO_USAGE, Usage, spent_nano
 from graphmill.engine.results.recorder import GATHER_S, FailedAttempts, Recall, StepOutcome
 
 _NOT_COUNTED = (Kind.THROTTLED, Kind.UNAVAILABLE, Kind.CANCELLED, Kind.PAUSED)
@@ -22,6 +23,7 @@ class Row:
     content: bytes = b""
     attempt: int = 0
     outcome: Any = None
+    usage: Usage = NO_USAGE
     handed_s: float = 0.0
     committed_s: float | None = None
 
@@ -32,6 +34,7 @@ class SimulatedJournal:
     def __init__(self, commit_s):
         self.commit_s = commit_s
         self.rows = []
+        self.held_nano = 0  # survives a process at once
         self.live = None
 
     def recorder(self, jobs, *, run_id, total, answers):
@@ -39,6 +42,12 @@ class SimulatedJournal:
         del answers
         self.live = SimulatedRecorder(self, jobs, run_id=run_id, total=total)
         return self.live
+
+    def usage(self):
+        """Give what the committed rows have used, and what may have been lost with a process."""
+        used = {"m": sum((row.usage for row in self.rows), NO_USAGE)}
+        lost_nano = max(0, self.held_nano - spent_nano(used))
+        return {"m": used["m"] + Usage(lost_nano=lost_nano)}
 
     def has_result(self, job_id):
         """Whether a job is finished."""
@@ -84,7 +93,8 @@ class SimulatedRecorder:
         self.jobs = jobs
         self.total = total
         self.done = {}
-        self.usage = {}
+        self.usage = journal.usage()
+        self._spent = {}
         self.is_dead = False
         self.rows = []  # all that this process has handed over
         self._journal = journal
@@ -144,7 +154,11 @@ class SimulatedRecorder:
         return self._journal.recall(job.id)
 
     def spend(self, job, model, usage):
-        raise AssertionError("nothing here uses anything")
+        self._spent[job.id] = self._spent.get(job.id, NO_USAGE) + usage
+
+    def hold(self, nano):
+        if not self.is_dead:
+            self._journal.held_nano = nano
 
     def spill(self):
         return None
@@ -179,7 +193,8 @@ class SimulatedRecorder:
         return number
 
     def _add(self, kind, job, path, **fields):
-        row = Row(kind=kind, job_id=job.id, path=path, handed_s=self._loop.time(), **fields)
+        usage = self._spent.pop(job.id, NO_USAGE)
+        row = Row(kind=kind, job_id=job.id, path=path, usage=usage, handed_s=self._loop.time(), **fields)
         self.rows.append(row)
         self._pending.append(row)
         return len(self.rows)

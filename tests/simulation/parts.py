@@ -6,14 +6,27 @@ from simulation.plain import Plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Price(Plain):
+    """What a call costs, in whole dollars: at most ``most``, in the end ``used``. It takes ``s`` seconds."""
+
+    most: int = 1
+    used: int = 1
+    s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Act(Plain):
-    """What a function does in one attempt: ``s`` seconds of it, then ``more_s`` of what makes it special; a call is of a lane."""
+    """What a function does in one attempt: ``s`` seconds of it, then ``more_s`` of what makes it special; a call is of a lane.
+
+    With a price, it first makes a call that costs something.
+    """
 
     do: str = "sleep"
     s: float = 0.0
     more_s: float = 0.0
     target: int = 0
     key: str = ""
+    price: Price | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -109,7 +122,7 @@ class Control(Plain):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Rules(Plain):
-    """The policy, as plain data."""
+    """The policy, as plain data. The budget is in whole dollars; each further process has ``more_budget`` more."""
 
     concurrency: int = 2
     window: int | None = None
@@ -132,3 +145,9 @@ class Rules(Plain):
     stalled_s: float | None = None
     alert_share: float | None = None
     is_strict: bool = False
+    budget: int | None = None
+    more_budget: int = 0
+
+    def budget_in(self, process):
+        """Give the budget in one of the run's processes."""
+        return None if self.budget is None else self.budget + process * self.more_budget

@@ -8,6 +8,7 @@ from simulation.parts import Consumer, Control, Item, PlanFork, PlanStep, Record
 from simulation.plain import Plain
 
 _FUNCTIONS_ONLY = 0.5  # of all seeds
+_BUDGETED = 0.25
 _RULES, _SOURCE, _CONSUMER = Rules(), Source(), Consumer()
 
 
@@ -63,7 +64,7 @@ class Scenario(Plain):
             memory=() if rules.memory_mark is None else draw.memory(random),
             on_result_s=random.choice([None, None, None, None, 0.0, 0.1, 1.0]),
         )
-        return _with_programs(drawn, Random(f"programs of {seed}"))
+        return _with_budget(_with_programs(drawn, Random(f"programs of {seed}")), Random(f"budget of {seed}"))
 
 
 def _with_programs(scenario, random):
@@ -79,6 +80,15 @@ def _with_programs(scenario, random):
             random, controls, len(items), recording, is_endless=source.hangs_at is not None
         )
     return replace(scenario, items=items, source=source, controls=controls, recording=recording)
+
+
+def _with_budget(scenario, random):
+    """Let the calls of some runs cost something, and cap what they may cost together."""
+    if random.random() >= _BUDGETED:
+        return scenario
+    items = tuple(draw.priced(random, item) for item in scenario.items)
+    budget, more = draw.budget(random, items)
+    return replace(scenario, items=items, rules=replace(scenario.rules, budget=budget, more_budget=more))
 
 
 def parts_of(plan, before=""):

@@ -130,7 +130,7 @@ def _last_moment(world):
 
 def _executor(world):
     return gm.BatchExecutor(
-        policy_of(world.scenario.rules),
+        policy_of(world.scenario.rules, world.process),
         on_result=None if world.scenario.on_result_s is None else world.on_result,
         on_progress=world.on_progress,
         on_alert=world.on_alert,
@@ -141,8 +141,8 @@ def _executor(world):
     )
 
 
-def policy_of(rules):
-    """Make the policy of these rules."""
+def policy_of(rules, process=0):
+    """Make the policy of these rules, in one of the run's processes."""
     retry = gm.Retry(
         attempts=rules.attempts,
         wait_s=rules.wait_s,
@@ -167,6 +167,7 @@ def policy_of(rules):
         guards=gm.Guards(memory=rules.memory_mark),
         alerts=gm.Alerts(failure_rate=rules.alert_share, stalled_s=rules.stalled_s, throttled_share=rules.alert_share),
         classify=_strictly if rules.is_strict else None,
+        budget_usd=rules.budget_in(process),
     )
 
 
@@ -201,6 +202,8 @@ def _trace(world, ending, *, raised, is_hung, complaints, ended_s):
         "lines",
         "joins",
         "calls",
+        "payments",
+        "committed",
         "programs",
     )
     return Trace(

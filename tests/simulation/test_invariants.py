@@ -10,7 +10,7 @@ import graphmill as gm
 from graphmill.core.result import Kind, Status
 from graphmill.engine.scheduling.health import HealthState
 from simulation.invariants import INVARIANTS, broken
-from simulation.parts import Act, Consumer, Control, Item, PlanFork, PlanNote, PlanStep, Recording, Rules
+from simulation.parts import Act, Consumer, Control, Item, PlanFork, PlanNote, PlanStep, Price, Recording, Rules
 from simulation.parts import Server as Free
 from simulation.scenario import Scenario
 from simulation.simulate import simulate
@@ -59,6 +59,10 @@ RESUMED = Scenario(
     recording=Recording(commit_s=0.05, restarts=1),
 )
 UNSAFE = "3"  # the path of a step of the first item
+BUDGETED = Scenario(
+    items=tuple(Item(acts=(Act(price=Price(most=4, used=2, s=1.0)),)) for _ in range(6)),
+    rules=Rules(concurrency=3, budget=9),
+)
 
 
 @cache
@@ -69,6 +73,11 @@ def busy():
 @cache
 def resumed():
     return simulate(RESUMED)
+
+
+@cache
+def budgeted():
+    return simulate(BUDGETED)
 
 
 def with_events(trace, kind, change):
@@ -236,12 +245,24 @@ TAMPERED_PROGRAMS = {
 }
 
 
+def with_payments(trace, **changes):
+    return replace(trace, payments=tuple(replace(payment, **changes) for payment in trace.payments))
+
+
+TAMPERED_BUDGETS = {
+    "never more than the budget": lambda trace: replace(trace, committed=((0.0, 10),)),
+    "nothing waits that the budget has room for": lambda trace: with_payments(trace, most=1, used=1),
+    "a run pauses when nothing fits its budget": lambda trace: with_payments(trace, used=1),
+    "what was spent is told": lambda trace: with_payments(trace, used=1),
+}
+
+
 def test_nothing_is_broken_before_a_trace_is_tampered_with():
-    assert broken(busy()) == broken(resumed()) == []
+    assert broken(busy()) == broken(resumed()) == broken(budgeted()) == []
 
 
 def test_every_invariant_has_a_trace_that_breaks_it():
-    assert {*TAMPERED, *TAMPERED_PROGRAMS} == set(INVARIANTS)
+    assert {*TAMPERED, *TAMPERED_PROGRAMS, *TAMPERED_BUDGETS} == set(INVARIANTS)
 
 
 @pytest.mark.parametrize("invariant", TAMPERED)
@@ -254,6 +275,12 @@ def test_an_invariant_notices_what_breaks_it_in_a_resumed_run(invariant):
     trace = resumed()
     assert [row.kind for row in trace.known]
     assert invariant in {name for name, _ in broken(TAMPERED_PROGRAMS[invariant](trace))}
+
+
+@pytest.mark.parametrize("invariant", TAMPERED_BUDGETS)
+def test_an_invariant_notices_what_breaks_it_in_a_run_that_its_budget_stops(invariant):
+    assert budgeted().stopped is gm.StopReason.BUDGET
+    assert invariant in {name for name, _ in broken(TAMPERED_BUDGETS[invariant](budgeted()))}
 
 
 def test_a_hang_is_noticed():

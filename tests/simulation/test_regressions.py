@@ -3,7 +3,7 @@
 import pytest
 
 from simulation.invariants import INVARIANTS, broken
-from simulation.parts import Act, Consumer, Control, Item, PlanFork, PlanStep, Recording, Rules, Server, Source
+from simulation.parts import Act, Consumer, Control, Item, PlanFork, PlanStep, Price, Recording, Rules, Server, Source
 from simulation.scenario import Scenario
 from simulation.simulate import simulate
 
@@ -132,6 +132,26 @@ STOPPED_AGAIN_WHEN_OVER = Scenario(
     rules=Rules(on_failure="fail_fast"),
     on_result_s=1.0,
 )
+# A fork expires while a call in it is under way and others wait for the budget: what the first one leaves over was granted to a
+# cancelled one, and lost.
+GRANTED_WHEN_CANCELLED = Scenario(
+    items=(
+        Item(
+            plan=(
+                PlanFork(
+                    lines=(
+                        (PlanStep(acts=(Act(price=Price(most=5, used=5, s=1.0)),)),),
+                        (PlanStep(acts=(Act(price=Price(most=6, used=6)),)),),
+                        (PlanStep(acts=(Act(price=Price()),)),),
+                    ),
+                    timeout_s=0.5,
+                ),
+            )
+        ),
+        Item(plan=(PlanStep(acts=(Act(s=0.25),)), PlanStep(acts=(Act(price=Price(most=5, used=5)),)))),
+    ),
+    rules=Rules(concurrency=4, budget=10),
+)
 
 REGRESSIONS = (
     ("starting again is told when it is so", PAUSED_AND_FULL),
@@ -148,6 +168,7 @@ REGRESSIONS = (
     ("a replay tells it in its order", WIDE_REPLAY),
     ("the counters agree with the results", CANCELLED_WHILE_CLOSING),
     ("each result is handed out once", STOPPED_AGAIN_WHEN_OVER),
+    ("nothing waits that the budget has room for", GRANTED_WHEN_CANCELLED),
 )
 
 

@@ -67,6 +67,26 @@ class Call:
         return self.began_s is not None and self.over_s is None
 
 
+@dataclass(slots=True, kw_only=True)
+class Payment:
+    """What a body paid for a call, in whole dollars: asked for, granted, and over; over without a grant if it was refused.
+
+    ``used`` is the most it may cost until it is known.
+    """
+
+    body: Body
+    most: int
+    used: int
+    asked_s: float
+    granted_s: float | None = None
+    over_s: float | None = None
+
+    @property
+    def cost(self):
+        """What counts against the budget."""
+        return 0 if self.granted_s is None else self.used
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """What a program was told of a step or a note; ``begun`` counts what its item had begun by then."""
@@ -145,6 +165,7 @@ class Rest:
     is_durable: bool
     is_source_ready: bool
     is_source_open: bool
+    waiting_for_budget: int
     lanes: tuple[LaneRest, ...]
 
 
@@ -163,6 +184,7 @@ class Trace:
     """All that is known of one process of a run after its end; ``earlier`` are the traces of those before it.
 
     ``offered`` are the positions that its source had, ``rows`` what it handed over to the journal, ``known`` what was committed before.
+    ``committed`` is, at each change, what this process has spent and may still spend.
     """
 
     scenario: Scenario
@@ -175,6 +197,8 @@ class Trace:
     lines: tuple[Line, ...] = ()
     joins: tuple[Join, ...] = ()
     calls: tuple[Call, ...] = ()
+    payments: tuple[Payment, ...] = ()
+    committed: tuple[tuple[float, int], ...] = ()
     programs: tuple[tuple[int, float], ...] = ()
     is_dead: bool = False
     admitted: tuple[tuple[float, int], ...]
@@ -211,6 +235,7 @@ class Trace:
             *(f"{e.at_s:.9f} {type(e).__name__} {_told(e)}" for e in self.events),
             *map(repr, self.rests),
             *map(repr, (*self.told, *self.lines, *self.joins)),
+            *(f"{p.asked_s:.9f} {p.body.name} {p.granted_s} {p.over_s} {p.used}" for p in self.payments),
             *(f"{row.handed_s:.9f} {row.kind} {row.job_id} {row.path} {row.committed_s}" for row in self.rows),
             *(trace.digest() for trace in self.earlier),
         ]

@@ -10,6 +10,7 @@ from simulation.trace import Body
 
 EPS = 1e-6
 FREE = frozenset({"throttled", "unavailable"})
+GENTLE = frozenset({gm.StopReason.REQUEST, gm.StopReason.OUTAGE, gm.StopReason.BUDGET})  # what runs may end
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,6 +94,16 @@ class View:
         for story in self.stories.values():
             self.by_id[story.job_id].append(story)
 
+    @cached_property
+    def budget(self):
+        """The budget of this process, in whole dollars."""
+        return self.rules.budget_in(self.trace.process)
+
+    @cached_property
+    def spent_before(self):
+        """What earlier processes have spent; a call that was under way at their end has cost the most it could."""
+        return sum(payment.cost for process in self.trace.earlier for payment in process.payments)
+
     def of(self, kind):
         """All events of a kind, with their places."""
         return self._by_kind[kind]
@@ -123,8 +134,8 @@ class View:
         """When what runs was told to end, at the latest: the last drain counts; infinity if nobody stopped the run."""
         if self.stop is None:
             return float("inf")
-        is_gentle = self.stop.reason in (gm.StopReason.REQUEST, gm.StopReason.OUTAGE)
-        latest = self.stop.at_s + (self.rules.drain_s if self.stop.reason is gm.StopReason.OUTAGE else 0.0)
+        is_gentle = self.stop.reason in GENTLE
+        latest = self.stop.at_s + (self.rules.drain_s if self.stop.reason in GENTLE - {gm.StopReason.REQUEST} else 0.0)
         for done in self.trace.controls:
             if done.do == "drain" and (
                 done.answer is True or (is_gentle and self.stop.at_s <= done.at_s < latest - EPS)

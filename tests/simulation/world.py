@@ -6,13 +6,16 @@ from contextlib import aclosing
 
 import graphmill as gm
 from graphmill.core.job import NO_PAST
+from graphmill.core.usage import Usage
 from graphmill.engine.jobs.context import find_context
 from graphmill.engine.monitor.machine import Reading
 from simulation.acts import ACTS
 from simulation.parts import Server
 from simulation.programs import Planned
 from simulation.servers import LiveServer
-from simulation.trace import Body, Call, Done, LaneRest, Outcome, Rest
+from simulation.trace import Body, Call, Done, LaneRest, Outcome, Payment, Rest
+
+_DOLLAR = 1_000_000_000  # nano-dollars
 
 
 class World:
@@ -31,6 +34,7 @@ class World:
         self.admitted, self.most_unfinished, self.bodies, self.events, self.results, self.shown = [], [], [], [], [], []
         self.controls, self.limits, self.readings, self.rests, self.readouts, self.alerts = [], [], [], [], [], []
         self.told, self.lines, self.joins, self.calls, self.programs = [], [], [], [], []
+        self.payments, self.committed = [], []
         self._by_name = {}
         self.limits.append((0.0, scenario.rules.concurrency))
         self.is_dead = False
@@ -95,6 +99,8 @@ class World:
         act = acts[min(body.number, len(acts)) - 1]
         try:
             with self._servers[body.key].call(self.now, body.name):
+                if act.price is not None:
+                    await self._pay(body, act.price)
                 output = await ACTS[act.do](act, body.name, self)
         except BaseException as error:
             self._end(body, self._outcome(error))
@@ -121,6 +127,40 @@ class World:
             call.over_s = self.now()
             if call.began_s is None:
                 call.body.waited_s += call.over_s - call.asked_s
+
+    async def _pay(self, body, price):
+        """Make a call that costs something: what it may cost is reserved before it, what it has cost is settled after."""
+        payment = Payment(body=body, most=price.most, used=price.most, asked_s=self.now())
+        if not self.is_over:
+            self.payments.append(payment)
+        context = find_context()
+        try:
+            await context.reserve(price.most * _DOLLAR)
+        except BaseException:
+            self._end_payment(payment)
+            raise
+        finally:
+            body.waited_s += self.now() - payment.asked_s
+        if not self.is_over:
+            payment.granted_s = self.now()
+        self._note_committed()
+        used = price.most
+        try:
+            await asyncio.sleep(price.s)
+            used = price.used
+        finally:
+            self._end_payment(payment, used)
+            context.settle(price.most * _DOLLAR, used * _DOLLAR)
+            context.report(Usage(requests=1, cost_nano=used * _DOLLAR), "m", is_settled=True)
+
+    def _end_payment(self, payment, used=0):
+        if not self.is_over:
+            payment.over_s, payment.used = self.now(), used
+        self._note_committed()
+
+    def _note_committed(self):
+        if not self.is_over:
+            self.committed.append((self.now(), sum(payment.cost for payment in self.payments)))
 
     def for_ever(self):
         """Give something to wait for that never comes; kept here, else the waiter would be garbage."""
@@ -384,6 +424,7 @@ class World:
             is_durable=self.journal is None or self.journal.live.is_clean,
             is_source_ready=self._is_source_ready,
             is_source_open=self._is_source_open,
+            waiting_for_budget=progress.waiting_for_budget,
             lanes=tuple(
                 _lane(lane, None if live is None else live[lane.key], waiting[lane.key]) for lane in progress.lanes
             ),

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 class Claim:
     """The most that one call can cost, while it waits until the budget has room for that."""
 
-    __slots__ = ("attempt", "granted", "nano")
+    __slots__ = ("attempt", "granted", "is_reserved", "nano")
 
     def __init__(self, nano: int, attempt: AttemptState | None = None) -> None:
         self.nano = nano
         self.attempt = attempt
         self.granted: asyncio.Future[None] | None = None
+        self.is_reserved = False
 
 
 class Budget:
@@ -64,7 +65,7 @@ class Budget:
     def request(self, claim: Claim) -> bool:
         """Reserve for a call, or let its claim wait; return whether it was reserved."""
         if self._has_room(claim) and not any(map(self._can_ever_fit, self._waiting)):
-            self.reserved_nano += claim.nano
+            self._reserve(claim)
             return True
         self._waiting.append(claim)
         return False
@@ -79,7 +80,7 @@ class Budget:
                 continue
             if not self._has_room(claim):
                 break
-            self.reserved_nano += claim.nano
+            self._reserve(claim)
             self._waiting.remove(claim)
             granted.append(claim)
         return granted
@@ -100,6 +101,10 @@ class Budget:
         if not self._waiting:
             return text
         return f"{text}, and the next call may cost {money_text(min(claim.nano for claim in self._waiting))}"
+
+    def _reserve(self, claim: Claim) -> None:
+        self.reserved_nano += claim.nano
+        claim.is_reserved = True
 
     def _has_room(self, claim: Claim) -> bool:
         return self.committed_nano + claim.nano <= self.cap_nano
@@ -138,7 +143,7 @@ class BudgetGate:
         try:
             await claim.granted
         except BaseException:
-            if claim.granted.done() and not claim.granted.cancelled():  # granted and cancelled at the same moment
+            if claim.is_reserved:  # granted and cancelled at the same moment, in either order
                 self.settle(nano, 0)
             elif self._stop_failure is None:
                 self._grant(self.budget.withdraw(claim))
