@@ -85,6 +85,18 @@ def test_an_unknown_price_is_said_before_the_run_and_counted(server, tmp_path):
     assert "prices: {own/m: {input: …, output: …}}" in err
 
 
+def test_a_resume_and_a_report_in_python_say_it_too(server, tmp_path):
+    settings(tmp_path, server, "")
+    batch(tmp_path, "--run-id", "r")
+    write_items(tmp_path, [{"n": 1}, {"n": 2}, {"n": 3}])
+    code, out, err = run(tmp_path, "resume", "r", "--json")
+    assert (code, json.loads(out)["done_now"], err.count("note: no price is known for own/m")) == (0, 1, 1)
+    [note] = gm.batch("w.yaml", [{"n": 4}], concurrency=1).notes
+    assert "no price is known for own/m" in note
+    settings(tmp_path, server)
+    assert gm.batch("w.yaml", [{"n": 4}], concurrency=1).notes == ()
+
+
 def test_an_answer_that_cannot_be_used_has_cost_too_and_one_that_was_refused_has_not(server, tmp_path):
     settings(tmp_path, server)
     answers = iter([said("cut", "length"), reply({"error": {"message": "no"}}, 400)])

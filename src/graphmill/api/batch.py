@@ -52,7 +52,7 @@ from graphmill.engine.monitor.events import Alert, Event
 from graphmill.engine.policy import Isolation, Policy, Retry, require_policy
 from graphmill.engine.results.statistics import Progress
 from graphmill.graph.graph import Graph
-from graphmill.graph.models.costs import unbounded_calls, unpriced_budgets
+from graphmill.graph.models.costs import price_notes, unbounded_calls, unpriced_budgets
 from graphmill.graph.models.nodes import require_models
 from graphmill.graph.workflow import load
 from graphmill.journal.journal import Journal
@@ -255,26 +255,31 @@ async def execute(
         raise UsageError(
             "worker_memory_bytes guards worker processes, and there are none; add isolation='process' or leave it out"
         )
+    notes: tuple[str, ...] = ()
     if isinstance(function, Graph):
         require_models(function)
         _require_costs(function, policy)
+        notes = price_notes(function)
     elif policy.budget_usd is not None and not isinstance(function, ScoringPass):
         log.warning(_UNBOUNDED_NOTE)
     with showing_progress(hooks.get("progress"), hooks.get("on_progress")) as on_progress:
         executor = _executor(policy, hooks, on_progress)
         if recording is not None:
             run = executor.start(items, recorder=recording.begin)
-            return await _execute_recorded(run, recording, policy, hooks)
+            return await _execute_recorded(run, recording, policy, notes, hooks)
         # An output that no row can hold fails that job, instead of the whole batch when the row is written.
         accept = require_json if any(getattr(sink, "holds_rows", False) for sink in sinks) else None
         run = executor.start(items, bind=bind, total=total, accept=accept)
         reader = ResultReader(run, sinks, policy, keep_results=keep_results, deliver=hooks.get("deliver"))
+        reader.notes += notes
         with cache_for_run(None):
             await _read(run, reader, hooks.get("on_start"))
         return _checked(reader, reader.report())
 
 
-async def _execute_recorded(run: Run, recording: Recording, policy: Policy, hooks: BatchHooks) -> Report:
+async def _execute_recorded(
+    run: Run, recording: Recording, policy: Policy, notes: Iterable[str], hooks: BatchHooks
+) -> Report:
     reader = ResultReader(
         run,
         hooks.get("sinks", ()),
@@ -283,6 +288,7 @@ async def _execute_recorded(run: Run, recording: Recording, policy: Policy, hook
         stored=recording.stored,
         deliver=hooks.get("deliver"),
     )
+    reader.notes += notes
     try:
         with cache_for_run(recording.file):
             await _read(run, reader, hooks.get("on_start"))

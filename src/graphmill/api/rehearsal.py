@@ -93,7 +93,7 @@ def require_same(run: RunRecord) -> None:
 
 @contextmanager
 def collecting_notes(notes: list[str]) -> Iterator[None]:
-    """Collect what the run of this block has to say at its end, such as a rule that never matched."""
+    """Collect what the run of this block has to say, such as a rule that never matched."""
     token = run_notes.set(notes)
     try:
         yield

@@ -42,7 +42,7 @@ from graphmill.datasets.row import row_of
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.executor import Run
 from graphmill.engine.monitor.tracing import flush_telemetry
-from graphmill.graph.models.rehearsal import current_rehearsal
+from graphmill.graph.models.rehearsal import current_rehearsal, run_notes
 from graphmill.journal.item_name import find_item
 from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange
@@ -69,7 +69,6 @@ class Foreground:
 
     title: str
     details: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     output: str | None
     as_json: bool
     is_recorded: bool
@@ -101,12 +100,16 @@ class Foreground:
         display = Display(is_moving=self.output != "-" or not sys.stdout.isatty())
         writes_from_journal = self.is_recorded and file is not None and not file.is_special
         interruption = Interruption(display, file, writes_from_journal=writes_from_journal)
+        shown: list[str] = []
         with interruption, display, redirect_stdout(sys.stderr):  # user code must not print among results
-            report, error = self._run(work, target, display, interruption, writes_from_journal=writes_from_journal)
+            report, error = self._run(
+                work, target, display, interruption, shown, writes_from_journal=writes_from_journal
+            )
         written = None if file is None else file.written
         is_printed = self._print_summary(report, error, written)
         for note in report.notes:
-            print_note(note)
+            if note not in shown:
+                print_note(note)
         if file is not None and written is not None and file.is_partial:
             print_stderr([f"the run did not finish; its results are in {written.name}"])
         if writes_from_journal and interruption.is_hurried:
@@ -125,22 +128,27 @@ class Foreground:
         target: Sink | None,
         display: Display,
         interruption: Interruption,
+        shown: list[str],
         *,
         writes_from_journal: bool,
     ) -> tuple[Report, RunError | None]:
-        """Run, and write the results. What ended a run early comes with its report, if the run had started."""
+        """Run, and write the results. What ended a run early comes with its report, if the run had started.
+
+        ``shown`` receives the notes that were shown when it started.
+        """
         started: list[Run] = []
 
         def start(run: Run) -> None:
             interruption.watch(run)
             rehearsal = REHEARSAL if current_rehearsal.get() else ""
-            parts, notes = [self.title, run.id and f"run {run.id}", rehearsal, *self.details], self.notes
+            parts = [self.title, run.id and f"run {run.id}", rehearsal, *self.details]
             if started:  # the run has ended, and its scoring passes follow
-                parts, notes = ["scoring", f"run {run.id}"], ()
+                parts = ["scoring", f"run {run.id}"]
             started.append(run)
             display.note(" · ".join(filter(None, parts)))
-            for note in notes:
+            for note in run_notes.get() or ():
                 display.note(f"note: {note}")
+                shown.append(note)
 
         sinks = [target] if target is not None and not writes_from_journal else []
         error: RunError | None = None

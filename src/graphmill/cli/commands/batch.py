@@ -66,7 +66,6 @@ from graphmill.datasets.source import Source as Items
 from graphmill.datasets.source import source
 from graphmill.engine.policy import Policy
 from graphmill.graph.graph import Graph
-from graphmill.graph.models.costs import price_notes
 from graphmill.graph.models.estimate import plan_calls
 from graphmill.graph.models.nodes import models_used
 from graphmill.graph.workflow import load, prompt_workflow
@@ -231,7 +230,6 @@ def batch(  # noqa: PLR0913  one parameter per option
     foreground = Foreground(
         title=graph.name,
         details=_details(graph, items.name, samples, policy),
-        notes=price_notes(graph),
         output=output,
         as_json=as_json,
         is_recorded=not no_journal,

@@ -38,7 +38,6 @@ from graphmill.cli.values import (
     policy_of,
     read_inputs,
 )
-from graphmill.graph.models.costs import price_notes
 from graphmill.graph.models.nodes import models_used
 from graphmill.graph.workflow import load
 
@@ -89,7 +88,6 @@ def run(  # noqa: PLR0913  one parameter per option
     foreground = SingleForeground(
         title=graph.name,
         details=(*models_used(graph), concurrency_text(graph, policy)),
-        notes=price_notes(graph),
         output=None,
         as_json=as_json,
         is_recorded=not no_journal,
