@@ -141,12 +141,8 @@ class HookQueue:
         self._name = name
         self._callback = callback
         self._workers = workers
-        self._is_async = is_async(callback)
         self._entries: deque[tuple[Any, ...]] = deque(maxlen=capacity)
-        self._then = then
-        self._seen = Mailbox(workers.loop, self._pass_on)
-        self._passing: dict[int, tuple[Any, ...]] = {}
-        self._last_current: tuple[Any, ...] | None = None
+        self._stage = None if then is None else _Stage(workers.loop, then)
         self.errors = 0
         self._dropped = 0
         self._pauses_left = MAX_PAUSES
@@ -158,14 +154,14 @@ class HookQueue:
 
     def offer(self, *entry: Any) -> None:
         """Queue an entry for the hook."""
+        if self._stage is not None:
+            self._stage.enter(entry)
+            if self._is_gone:
+                self._stage.leave(entry)
         if self._is_gone:
-            if self._then is not None:
-                self._then(entry)
             return
         self._dropped += len(self._entries) == self._entries.maxlen
         self._entries.append(entry)
-        if self._then is not None:
-            self._passing[id(entry)] = entry
         self._is_idle.clear()
         self._has_entries.set()
 
@@ -181,12 +177,9 @@ class HookQueue:
 
     def unhang(self) -> None:
         """Give up a stage without progress since the last call: pass on its entries, and don't call it again."""
-        current = next(iter(self._passing.values()), None)
-        if current is not None and current is self._last_current:
+        if self._stage is not None and self._stage.is_hanging():
             self._is_gone = True
-            for entry in list(self._passing.values()):
-                self._pass_on(entry)
-        self._last_current = current
+            self._stage.clear()
 
     async def wait_idle(self) -> None:
         """Wait until the hook has seen everything."""
@@ -198,16 +191,18 @@ class HookQueue:
             log.warning("%s was too slow: %d events were not shown to it", self._name, self._dropped)
 
     async def _serve(self) -> None:
+        is_on_loop = is_async(self._callback)
         while not self._is_gone:
             await self._has_entries.wait()
             self._has_entries.clear()
             entries = list(self._entries)
             self._entries.clear()
-            if self._is_async:
+            if is_on_loop:
                 await self._call_on_loop(entries)
             else:
                 await self._workers.submit(partial(self._call_in_thread, entries))
-            self._seen.empty()
+            if self._stage is not None:
+                self._stage.seen.empty()
             if not self._entries:
                 self._is_idle.set()
         self._entries.clear()
@@ -225,7 +220,8 @@ class HookQueue:
                 self._report(error)  # the callback's own, as when it awaits a cancelled task
             except (Exception, SystemExit) as error:  # noqa: BLE001
                 self._report(error)
-            self._pass_on(entry)
+            if self._stage is not None:
+                self._stage.leave(entry)
 
     def _call_in_thread(self, entries: list[tuple[Any, ...]]) -> None:
         for entry in entries:
@@ -234,16 +230,43 @@ class HookQueue:
                     self._callback(*entry)
             except BaseException as error:  # noqa: BLE001
                 self._report(error)
-            if self._then is not None:
-                self._seen.post(entry)
-
-    def _pass_on(self, entry: tuple[Any, ...]) -> None:
-        if self._then is not None and self._passing.pop(id(entry), None) is not None:
-            self._then(entry)
+            if self._stage is not None:
+                self._stage.seen.post(entry)
 
     def _report(self, error: BaseException) -> None:
         self.errors += 1
         if self.errors == 1:
-            then = "it is not called again" if self._then is None else "it is called for the next one"
+            then = "it is not called again" if self._stage is None else "it is called for the next one"
             log.error("%s raised; %s", self._name, then, exc_info=error)
-        self._is_gone = self._is_gone or self._then is None
+        self._is_gone = self._is_gone or self._stage is None
+
+
+class _Stage:
+    """What is passing a hook that every entry must pass: each is passed on once, after the hook or instead of it."""
+
+    __slots__ = ("_last_first", "_passing", "_then", "seen")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, then: Callable[[tuple[Any, ...]], None]) -> None:
+        self._then = then
+        self._passing: dict[int, tuple[Any, ...]] = {}
+        self._last_first: tuple[Any, ...] | None = None
+        self.seen = Mailbox(loop, self.leave)  # what the hook has seen in its thread
+
+    def enter(self, entry: tuple[Any, ...]) -> None:
+        self._passing[id(entry)] = entry
+
+    def leave(self, entry: tuple[Any, ...]) -> None:
+        """Pass an entry on, unless it was."""
+        if self._passing.pop(id(entry), None) is not None:
+            self._then(entry)
+
+    def clear(self) -> None:
+        """Pass on everything."""
+        for entry in list(self._passing.values()):
+            self.leave(entry)
+
+    def is_hanging(self) -> bool:
+        """Whether nothing has left since the last call."""
+        first = next(iter(self._passing.values()), None)
+        before, self._last_first = self._last_first, first
+        return first is not None and first is before
