@@ -166,6 +166,18 @@ def test_what_a_call_takes_and_uses_is_measured(watcher, played):
     assert used[0].explicit_bounds[-1] == 67108864
 
 
+def test_what_calls_cost_is_counted_failed_ones_too_and_what_is_not_known_is_not_zero(watcher, played):
+    unpriced = ModelResponse(text="fine", usage=Usage(requests=1, unpriced=1))
+    priced = ModelResponse(text="fine", usage=Usage(requests=1, cost_nano=1_500_000))
+    played.answers = [unpriced, failing(gm.Transient("gone"), cost_nano=250_000), priced]
+    played.output({"prompt": "x"})
+    assert watcher.points("graphmill.client.cost") == []
+    played.output({"prompt": "y"})
+    [cost] = watcher.points("graphmill.client.cost")
+    assert cost.value == pytest.approx(0.00175)
+    assert (cost.attributes["gen_ai.request.model"], cost.attributes["gen_ai.operation.name"]) == ("play", "chat")
+
+
 async def in_a_step(item):
     del item
     return (await gm.complete("scripted/play", "hi")).text

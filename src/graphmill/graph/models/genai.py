@@ -1,4 +1,4 @@
-"""Model calls in OpenTelemetry, by its GenAI conventions: a span for each call, and metrics of duration and tokens."""
+"""Model calls in OpenTelemetry, by its GenAI conventions: a span for each call; metrics of time, tokens and cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.secrets import Redactor
 
 if TYPE_CHECKING:
-    from opentelemetry.metrics import Histogram, Meter
+    from opentelemetry.metrics import Counter, Histogram, Meter
     from opentelemetry.trace import Span, Tracer
 
 # The names of opentelemetry-semantic-conventions 0.66, all still in development.
@@ -41,6 +41,7 @@ USAGE = {
 }
 COST = "graphmill.cost_usd"  # the conventions have no name for it
 DURATION, TOKENS = "gen_ai.client.operation.duration", "gen_ai.client.token.usage"
+COSTS = "graphmill.client.cost"  # nor a metric
 _CHAT = "chat"
 _PROVIDERS = {"gemini": "gcp.gemini"}  # protocols that have another name in the conventions
 _DURATIONS = [0.01 * 2**power for power in range(14)]
@@ -143,10 +144,11 @@ class _ObservedCall:
 
 
 class _Instruments(NamedTuple):
-    """The histograms."""
+    """The histograms, and the counter of costs."""
 
     duration: Histogram
     tokens: Histogram
+    cost: Counter
 
     def record(self, took_s: float, usage: Usage | None, shared: Mapping[str, Any], kind: str | None) -> None:
         """Record one call."""
@@ -154,6 +156,8 @@ class _Instruments(NamedTuple):
         if usage is not None and usage.tokens:
             self.tokens.record(usage.input_tokens, {**shared, TOKEN_TYPE: "input"})
             self.tokens.record(usage.output_tokens, {**shared, TOKEN_TYPE: "output"})
+        if usage is not None and usage.cost_nano:
+            self.cost.add(to_usd(usage.cost_nano), shared)
 
 
 @lru_cache(maxsize=4)
@@ -162,6 +166,7 @@ def _instruments(metrics: Meter) -> _Instruments:
     return _Instruments(
         metrics.create_histogram(DURATION, unit="s", description=took, explicit_bucket_boundaries_advisory=_DURATIONS),
         metrics.create_histogram(TOKENS, unit="{token}", description=used, explicit_bucket_boundaries_advisory=_COUNTS),
+        metrics.create_counter(COSTS, unit="USD", description="Known cost of model calls."),
     )
 
 
