@@ -24,6 +24,7 @@ _OLDEST = (0, 8)  # the first with --disable-userns
 _SCRATCH_BYTES = 64 << 20
 _NOBODY = 65534
 _MOUNTED_INSIDE = "/opt/graphmill/sandbox/inside"
+_PACKAGES = "/opt/packages"
 _HELPER = "/opt/bubblewrap"
 _COMMANDS = "/opt/bin"
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/lib32", "/sbin", "/nix/store", "/etc/ld.so.cache", "/etc/alternatives")
@@ -111,6 +112,8 @@ class Bubblewrap:
 
 def _sandbox(inside: Path, packages: Sequence[Path]) -> list[str]:
     scratch = ["--size", str(_SCRATCH_BYTES), "--perms", "0700", "--tmpfs"]
+    # At places of their own: what is below /tmp here would be hidden by the sandbox's own /tmp.
+    shown = {path: f"{_PACKAGES}/{number}" for number, path in enumerate(packages)}
     return [
         *(
             "--unshare-all",
@@ -125,12 +128,12 @@ def _sandbox(inside: Path, packages: Sequence[Path]) -> list[str]:
         *("--clearenv", "--setenv", "PYTHONHASHSEED", "0", "--setenv", "MALLOC_ARENA_MAX", "2"),
         *_system(),
         *_bind(inside, Path(_MOUNTED_INSIDE)),
-        *(option for path in packages for option in _bind(path, path)),
+        *(option for path, place in shown.items() for option in _bind(path, Path(place))),
         *("--dev", "/dev", *scratch, "/dev/shm", *scratch, "/tmp"),  # noqa: S108
         *("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"),
         *(_python(), "-s", "-P", "-S", "-B", "-X", "utf8", "-c"),
         _START,
-        *map(str, packages),
+        *shown.values(),
     ]
 
 
