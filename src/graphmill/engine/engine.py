@@ -379,7 +379,7 @@ class Engine:
         self._admission.close()
         self._driver.close()
         try:
-            await self._admission.wait_closed(self._workers.grace_s)
+            await self._admission.wait_closed(self._workers.grace.seconds)
         finally:
             self._scheduler.lanes.close()
             await self._workers.close()

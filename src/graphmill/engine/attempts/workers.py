@@ -34,7 +34,7 @@ from graphmill.engine.timers import Deadlines
 log = logging.getLogger("graphmill")
 
 Attempt: TypeAlias = "LoopAttempt | ThreadAttempt | ProcessAttempt"  # it reports its end exactly once
-_Interrupted: TypeAlias = "LoopAttempt | _EndingCalls"  # it is abandoned if its grace period ends first
+_Interrupted: TypeAlias = "LoopAttempt | _EndingCalls"
 AttemptEnded = Callable[[AttemptState, Any, BaseException | None], None]  # with its value or its error
 C = TypeVar("C", bound="Closable")
 T = TypeVar("T")
@@ -52,20 +52,13 @@ class Workers:
     def __init__(self, policy: Policy, recorder: Recorder, *, abandoned: Callable[[], None]) -> None:
         self.loop = asyncio.get_running_loop()
         self._owner = asyncio.current_task()
-        self.abandoned = abandoned
-        self.grace: Deadlines[_Interrupted] = Deadlines(self.loop, policy.grace_s, lambda each: each.abandon())
-        self.thread_calls = ThreadCalls(self.grace)
+        self.grace = Grace(self.loop, policy.grace_s, abandoned)
+        self.thread_calls = ThreadCalls(self.grace.periods)
         self.threads = Threads(self.loop, "graphmill")
         self.shared = SharedResources()
         self.accept = recorder.accept
         self._accept_step = recorder.accept if recorder.is_recording else None  # else only the job's output counts
-        self._worker_memory_bytes = policy.guards.worker_memory_bytes
-        self._processes: Processes | None = None
-        if policy.isolation == "process":
-            self._processes = Processes(self.loop, accept=self.accept, memory_bytes=self._worker_memory_bytes)
-        self._step_processes: Processes | None = None
-        self.stuck_tasks = 0
-        self.grace_s = policy.grace_s
+        self._pools = ProcessPools(self.loop, policy, accept=self.accept)
         self._others: set[Task[Any]] = set()
         self._context = copy_context()
         self._context.run(_current.set, self)
@@ -73,7 +66,6 @@ class Workers:
 
     def hasten(self, grace_s: float) -> None:
         """Shorten the grace period of interrupted attempts."""
-        self.grace_s = min(self.grace_s, grace_s)
         self.grace.shorten(grace_s)
 
     @property
@@ -84,7 +76,7 @@ class Workers:
     @property
     def stuck(self) -> int:
         """Abandoned attempts that still run: tasks that swallow cancellation, threads that do not return."""
-        return self.stuck_tasks + self.threads.stuck
+        return self.grace.stuck_tasks + self.threads.stuck
 
     def begin(
         self,
@@ -96,8 +88,8 @@ class Workers:
         is_suspect: bool = False,
     ) -> Attempt:
         """Start an attempt; ``ended`` gets its value or error, once, on the loop. A suspect gets a new process."""
-        if self._processes is not None:
-            return self._processes.begin(graph, value, partial(ended, context.attempt), is_suspect=is_suspect)
+        if self._pools.of_jobs is not None:
+            return self._pools.of_jobs.begin(graph, value, partial(ended, context.attempt), is_suspect=is_suspect)
         if self._last_graph[0] is not graph:
             self._last_graph = (graph, is_async(graph))
         if self._last_graph[1]:
@@ -115,12 +107,9 @@ class Workers:
             if isinstance(reuse, LoopAttempt) and reuse.continue_with(step.act, context):
                 return reuse
             return LoopAttempt(self, step.act, ended, context, self._accept_step)
-        if self._step_processes is None:
-            self._step_processes = Processes(
-                self.loop, accept=self._accept_step, memory_bytes=self._worker_memory_bytes
-            )
+        pool = self._pools.of_steps or self._pools.open_for_steps(self._accept_step)
         function, value = step.call()
-        return self._step_processes.begin(
+        return pool.begin(
             function,
             value,
             partial(ended, context.attempt),
@@ -160,22 +149,68 @@ class Workers:
         others = set(self._others)
         for task in others:
             _cancel(task)
-        self.grace.close()
+        self.grace.periods.close()
         self.threads.dismiss()
-        pools = [pool for pool in (self._processes, self._step_processes) if pool is not None]
-        for pool in pools:
-            pool.dismiss()
+        self._pools.dismiss()
         try:
             if others:
-                await asyncio.wait(others, timeout=self.grace_s)
-            await self.threads.wait_gone(self.grace_s)
+                await asyncio.wait(others, timeout=self.grace.seconds)
+            await self.threads.wait_gone(self.grace.seconds)
         finally:
             try:
-                for pool in pools:
-                    await pool.close(self.grace_s)
+                await self._pools.close(self.grace.seconds)
             finally:
                 self.thread_calls.close()
-                await self.shared.close(self.grace_s)
+                await self.shared.close(self.grace.seconds)
+
+
+class ProcessPools:
+    """The worker processes of a run: those of whole jobs, if it isolates them, and those of steps that ask for one."""
+
+    __slots__ = ("_loop", "_memory_bytes", "of_jobs", "of_steps")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, policy: Policy, *, accept: Callable[[Any], Any] | None) -> None:
+        self._loop = loop
+        self._memory_bytes = policy.guards.worker_memory_bytes
+        self.of_jobs = self._open(accept) if policy.isolation == "process" else None
+        self.of_steps: Processes | None = None
+
+    def open_for_steps(self, accept: Callable[[Any], Any] | None) -> Processes:
+        """Make the pool of steps; at the first one that asks for it."""
+        self.of_steps = self._open(accept)
+        return self.of_steps
+
+    def dismiss(self) -> None:
+        """End idle processes in order; kill busy ones."""
+        for pool in (self.of_jobs, self.of_steps):
+            if pool is not None:
+                pool.dismiss()
+
+    async def close(self, grace_s: float) -> None:
+        """Wait at most the grace period for each pool's processes to end; kill the rest."""
+        for pool in (self.of_jobs, self.of_steps):
+            if pool is not None:
+                await pool.close(grace_s)
+
+    def _open(self, accept: Callable[[Any], Any] | None) -> Processes:
+        return Processes(self._loop, accept=accept, memory_bytes=self._memory_bytes)
+
+
+class Grace:
+    """How long interrupted attempts may take to end. What has not ended by then is abandoned, and may be stuck."""
+
+    __slots__ = ("abandoned", "periods", "seconds", "stuck_tasks")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, abandoned: Callable[[], None]) -> None:
+        self.seconds = seconds
+        self.periods: Deadlines[_Interrupted] = Deadlines(loop, seconds, lambda each: each.abandon())
+        self.abandoned = abandoned
+        self.stuck_tasks = 0
+
+    def shorten(self, seconds: float) -> None:
+        """Shorten it, also for attempts that were interrupted already."""
+        self.seconds = min(self.seconds, seconds)
+        self.periods.shorten(seconds)
 
 
 class LoopAttempt:
@@ -208,15 +243,15 @@ class LoopAttempt:
             return
         self._is_interrupted = True
         _cancel(self._task)
-        self._workers.grace.set(self, self._workers.loop.time())
+        self._workers.grace.periods.set(self, self._workers.loop.time())
 
     def abandon(self) -> None:
         """Stop waiting; what the function still returns is ignored."""
         if self._task.done() or inspect.getcoroutinestate(self._work) == inspect.CORO_CREATED:
             return  # cancelled before its first step; its end is on the way
-        self._workers.stuck_tasks += 1
+        self._workers.grace.stuck_tasks += 1
         self._end(None, CancelledError())
-        self._workers.abandoned()
+        self._workers.grace.abandoned()
 
     def continue_with(self, act: Callable[[], Any], context: AttemptContext) -> bool:
         """Run another attempt in the task of this one, which is reporting its end; return whether that is possible."""
@@ -251,11 +286,11 @@ class LoopAttempt:
 
     def _end(self, output: Any, error: BaseException | None) -> None:
         if self._is_over:
-            self._workers.stuck_tasks -= 1
+            self._workers.grace.stuck_tasks -= 1
             return
         self._is_over = True
         if self._is_interrupted:
-            self._workers.grace.clear(self)
+            self._workers.grace.periods.clear(self)
         self._ended(self._context.attempt, output, error)
 
 
@@ -279,7 +314,7 @@ class ThreadAttempt:
             self._awaited.interrupt()
         elif self._workers.threads.abandon(self._call):
             self._ended(self._context.attempt, None, CancelledError())
-            self._workers.abandoned()
+            self._workers.grace.abandoned()
 
     def _output(self, graph: Callable[[Any], Any], value: Any) -> Any:
         current_context.set(self._context)
