@@ -85,8 +85,9 @@ class Engine:
         self._workers = Workers(policy, self._recorder, abandoned=self._attempt_abandoned)
         self._outbox = Outbox(scheduler.position_of)
         self._observers = Observers(options.hooks, self._workers, window=scheduler.window, deliver=self._outbox.put)
-        now = self._loop.time()
-        self._statistics = RunStatistics(scheduler, self._recorder, now=now)
+        self.budget = self._open_budget()
+        budget = None if self.budget is None else self.budget.budget
+        self._statistics = RunStatistics(scheduler, self._recorder, budget, now=self._loop.time())
         self._monitor = Monitor(
             self, scheduler, self._recorder, self._statistics, self._observers, options, now=self._loop.time()
         )  # fmt: skip
@@ -97,7 +98,6 @@ class Engine:
         )  # fmt: skip
         scheduler.lanes.clock = self._loop.time
         self._tracing = Tracing.start(self._recorder)
-        self.budget = self._open_budget()
         self._driver = self._make_driver()
         self._admission = Admission(self, scheduler, self._workers, bind=options.bind)
         self._timers = Timers(self._loop)
@@ -106,7 +106,7 @@ class Engine:
         if policy.batch_timeout_s is not None:
             self._timers.set("batch timeout", policy.batch_timeout_s, self._batch_expired)
         self._look()
-        scheduler.expect_suspects(self._recorder.suspects)
+        scheduler.holds.suspects = self._recorder.suspects
         self._recorder.open(committed=self._committed, broken=self._journal_failed, asked=self._requested)
         if self._tracing is not None:
             self._tracing.note(self._recorder)
@@ -115,7 +115,6 @@ class Engine:
         if self._options.policy.budget_usd is None:
             return None
         budget = Budget(to_nano(self._options.policy.budget_usd), spent_nano(self._recorder.usage))
-        self._scheduler.budget = budget
         return BudgetGate(self, budget, self._loop, self._recorder.hold)
 
     def _make_driver(self) -> Driver:
@@ -218,23 +217,23 @@ class Engine:
 
     def pause(self) -> bool:
         """Start nothing new; running attempts continue. Return whether that changed anything."""
-        if self._scheduler.is_paused or self.stopped is not None or self.is_over:
+        if self._scheduler.holds.is_paused or self.stopped is not None or self.is_over:
             return False
         self._set_paused(is_paused=True)
         return True
 
     def unpause(self) -> bool:
         """Start jobs again; return whether the run was paused."""
-        if not self._scheduler.is_paused:
+        if not self._scheduler.holds.is_paused:
             return False
         self._set_paused(is_paused=False)
         self.schedule_starts()
         return True
 
     def _set_paused(self, *, is_paused: bool) -> None:
-        self._scheduler.is_paused = is_paused
+        self._scheduler.holds.is_paused = is_paused
         self._statistics.note_hold(self._loop.time())
-        self._observers.report_hold(self._scheduler.hold_reason)
+        self._observers.report_hold(self._scheduler.holds.reason)
         if self.stopped is None:
             self._recorder.note(state="paused" if is_paused else "running")
 

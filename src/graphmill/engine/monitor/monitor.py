@@ -70,17 +70,17 @@ class Monitor:
     def _check_guards(self, now: float) -> None:
         reading = self._options.machine.read()
         self._statistics.mark(now, reading)
-        before, reason = self._scheduler.guard_reason, self._guard.judge(reading)
-        self._scheduler.guard_reason = reason
+        before, reason = self._scheduler.holds.guard_reason, self._guard.judge(reading)
+        self._scheduler.holds.guard_reason = reason
         if (before is None) is (reason is None):
             return
         self._statistics.note_hold(now)
-        if not self._scheduler.is_paused:
+        if not self._scheduler.holds.is_paused:
             self._observers.report_hold(reason)
         self._engine.schedule_starts()
 
     def _check_alerts(self, now: float) -> None:
-        is_idle = self._scheduler.is_paused or not self._scheduler.active
+        is_idle = self._scheduler.holds.is_paused or not self._scheduler.active
         # An adaptive limit comes down by itself: that its calls are throttled is worth an alert when it cannot come
         # down further.
         lanes = [lane for lane in self._scheduler.lanes if lane.members and not (lane.is_adaptive and lane.limit > 1)]
@@ -111,7 +111,7 @@ class Monitor:
         return running if stop_failure is None else f"{running}; {stop_failure.message}"
 
     def _wait_text(self, now: float) -> str:
-        if self._scheduler.is_paused:
+        if self._scheduler.holds.is_paused:
             return "paused by a user"
         lane = self._statistics.waiting_lane(now)
         if lane is None:

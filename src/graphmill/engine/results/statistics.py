@@ -19,6 +19,7 @@ from graphmill.engine.scheduling.health import NOTHING_ANSWERED, UNAVAILABLE, He
 
 if TYPE_CHECKING:
     from graphmill.engine.results.recorder import Recorder
+    from graphmill.engine.scheduling.budget import Budget
     from graphmill.engine.scheduling.lanes import Lane, LaneWait
     from graphmill.engine.scheduling.scheduler import Scheduler
 
@@ -196,9 +197,10 @@ class RunStatistics:
     What earlier processes finished of the same run counts as done, as it is found, and is not part of any rate.
     """
 
-    def __init__(self, scheduler: Scheduler, recorder: Recorder, *, now: float) -> None:
+    def __init__(self, scheduler: Scheduler, recorder: Recorder, budget: Budget | None, *, now: float) -> None:
         self._scheduler = scheduler
         self._recorder = recorder
+        self._budget = budget
         self.tally = Tally()
         self._meter = RateMeter(now)
         self._started_at = now
@@ -216,7 +218,7 @@ class RunStatistics:
     def note_hold(self, now: float) -> None:
         """Note whether starts are held, when that may have changed."""
         self._held_s = self._held_until(now)
-        self._held_since = None if self._scheduler.hold_reason is None else now
+        self._held_since = None if self._scheduler.holds.reason is None else now
 
     def end_source(self, count: int) -> None:
         """Set the total: these, and what was done before."""
@@ -253,21 +255,21 @@ class RunStatistics:
             queued=scheduler.queued,
             retrying=scheduler.retrying,
             concurrency=min(most_running, sum(lane.limit for lane in scheduler.lanes) or most_running),
-            held=scheduler.hold_reason,
+            held=scheduler.holds.reason,
             lanes=lanes,
             rate=rate,
             eta_s=eta_s,
             elapsed_s=self.elapsed_s(now),
             series=self._series(),
             usage=self._recorder.usage,
-            budget_nano=None if scheduler.budget is None else scheduler.budget.cap_nano,
-            waiting_for_budget=0 if scheduler.budget is None else scheduler.budget.waiting,
+            budget_nano=None if self._budget is None else self._budget.cap_nano,
+            waiting_for_budget=0 if self._budget is None else self._budget.waiting,
         )
 
     def _lanes(self, now: float) -> Iterator[LaneProgress]:
         scheduler = self._scheduler
         has_slot, has_retries = (
-            scheduler.hold_reason is None and scheduler.running < scheduler.most_running,
+            scheduler.holds.reason is None and scheduler.running < scheduler.most_running,
             scheduler.retrying > 0,
         )
         for lane in scheduler.lanes:

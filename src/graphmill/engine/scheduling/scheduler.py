@@ -21,7 +21,6 @@ from graphmill.core.result import (
 )
 from graphmill.engine.jobs.state import JobEnd, JobRecord, JobState
 from graphmill.engine.policy import Policy, require_count, require_window
-from graphmill.engine.scheduling.budget import Budget
 from graphmill.engine.scheduling.lanes import Lanes, SlotRequest, rank
 
 SHARE_COUNTS_FROM = 20
@@ -34,16 +33,13 @@ class Scheduler:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._jobs: dict[str, JobState] = {}
-        self._suspects = 0
         self.limit = policy.slots
         self.window = policy.window_for(self.limit)  # how many jobs may be unfinished at once
         self.lanes = Lanes(policy, self.limit)
         self.uncommitted = UncommittedWrites()
         self.failures = FailureCount(policy)
         self.stop_failure: Failure | None = None  # once the run stops: how everything that has not ended ends
-        self.budget: Budget | None = None
-        self.is_paused = False  # by a user
-        self.guard_reason: str | None = None  # why the machine is too full for more than one attempt at a time
+        self.holds = Holds()
         self.queued = 0
         self.running = 0
         self.retrying = 0
@@ -162,7 +158,7 @@ class Scheduler:
         """
         allowed = returned + self._allowed
         return (
-            not self.is_paused
+            not self.holds.is_paused
             and self.running + self.uncommitted.unsafe
             < allowed  # an unsafe result keeps its slot until it is committed
             and self.running + self.uncommitted.total < 2 * allowed - returned
@@ -177,7 +173,7 @@ class Scheduler:
 
     @property
     def _allowed(self) -> int:
-        if self.guard_reason is not None or self._suspects > 0:
+        if self.holds.guard_reason is not None or self.holds.suspects > 0:
             return 1
         return self.most_running
 
@@ -194,14 +190,9 @@ class Scheduler:
     # -- rules of the run ----------------------------------------------------------------------------------------------
 
     @property
-    def hold_reason(self) -> str | None:
-        """Why nothing new is started, if so."""
-        return "paused" if self.is_paused else self.guard_reason
-
-    @property
     def is_progressing(self) -> bool:
         """Whether jobs are started: nothing holds them back, everything is available, and nobody stopped the run."""
-        if self.hold_reason is not None or self.stop_failure is not None:
+        if self.holds.reason is not None or self.stop_failure is not None:
             return False
         return not any(lane.health.reason for lane in self.lanes)
 
@@ -219,13 +210,9 @@ class Scheduler:
         self.queued = 0
         return [job for job in self._jobs.values() if job.main is None and not job.is_finished]
 
-    def expect_suspects(self, count: int) -> None:
-        """Run one job at a time until so many suspects have finished: earlier processes died while they ran."""
-        self._suspects = count
-
     def clear_suspects(self) -> None:
         """Expect only suspects that are in the window: the source has ended."""
-        self._suspects = sum(job.job.past.is_suspect and not job.is_finished for job in self._jobs.values())
+        self.holds.suspects = sum(job.job.past.is_suspect and not job.is_finished for job in self._jobs.values())
 
     def finish(self, job: JobState, end: JobEnd, now: float) -> Result:
         """End a job that holds no slot."""
@@ -249,7 +236,7 @@ class Scheduler:
         job.main = None
         self.active -= 1
         self.lanes.leave(job.lane)
-        self._suspects -= job.job.past.is_suspect
+        self.holds.suspects -= job.job.past.is_suspect
         self.failures.add(succeeded=status is SUCCEEDED, failed=status is FAILED or status is TIMED_OUT)
         started_at = job.began_at(now)
         return Result(
@@ -266,6 +253,22 @@ class Scheduler:
             cost_nano=cost_nano,
             metadata=metadata,
         )
+
+
+class Holds:
+    """What holds the run back: a pause stops all starts; a full machine or a suspect lets one attempt run at a time."""
+
+    __slots__ = ("guard_reason", "is_paused", "suspects")
+
+    def __init__(self) -> None:
+        self.is_paused = False  # by a user
+        self.guard_reason: str | None = None  # why the machine is too full
+        self.suspects = 0  # unfinished jobs during which earlier processes died
+
+    @property
+    def reason(self) -> str | None:
+        """Why nothing new is started, if so."""
+        return "paused" if self.is_paused else self.guard_reason
 
 
 class UncommittedWrites:

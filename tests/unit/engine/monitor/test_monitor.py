@@ -10,6 +10,7 @@ from graphmill.core.result import Failure, Kind
 from graphmill.engine.monitor.monitor import Monitor
 from graphmill.engine.policy import Policy
 from graphmill.engine.results.statistics import Tally
+from graphmill.engine.scheduling.scheduler import Holds
 from support.driving import Calm
 
 NOON = time.mktime((2026, 11, 16, 12, 0, 0, 0, 0, -1))
@@ -25,8 +26,7 @@ class Run:
     noted: list = field(default_factory=list)
 
     # What it asks of scheduler, figures, audience and recorder.
-    guard_reason = hold_reason = None
-    is_paused = False
+    holds: Holds = field(default_factory=Holds)
     active = 1
     lanes = ()
     tally = Tally()

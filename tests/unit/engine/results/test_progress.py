@@ -2,6 +2,7 @@ from types import SimpleNamespace
 
 from graphmill.engine.results.statistics import RunStatistics
 from graphmill.engine.scheduling.lanes import LaneWait
+from graphmill.engine.scheduling.scheduler import Holds
 
 
 def lane(key, trouble=""):
@@ -21,5 +22,5 @@ def lane(key, trouble=""):
 
 def test_of_several_lanes_that_wait_one_in_trouble_is_told_wherever_it_stands():
     lanes = [lane("own/a"), lane("own/b", "no credit is left"), lane("own/c")]
-    scheduler = SimpleNamespace(hold_reason=None, running=0, most_running=5, retrying=0, lanes=lanes)
-    assert RunStatistics(scheduler, SimpleNamespace(total=3), now=0.0).waiting_lane(1.0).key == "own/b"
+    scheduler = SimpleNamespace(holds=Holds(), running=0, most_running=5, retrying=0, lanes=lanes)
+    assert RunStatistics(scheduler, SimpleNamespace(total=3), None, now=0.0).waiting_lane(1.0).key == "own/b"
