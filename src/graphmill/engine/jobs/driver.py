@@ -146,16 +146,13 @@ class Driver:
         self._workers = workers
         self._loop = workers.loop
         self._lives = lives
-        self._steps = steps
         self._policy = policy
         self._commits = commits
         self._tracing = tracing
         self.starts = StartLoop(self, engine, scheduler, results, observers, self._loop)
         self._branches = Branches(self, lives, self._loop)
-        self._attempt_deadlines: dict[float, Deadlines[AttemptState]] = {}
+        self._attempts = Attempts(self, scheduler, lives, workers, steps, tracing)
         self._job_deadlines = Deadlines(self._loop, policy.job_timeout_s, self._job_expired)
-        # An attempt whose end is being reported: its task is free.
-        self._reusable: tuple[Branch, Attempt | None] | None = None
 
     def set_now(self) -> None:
         """Read the clock, at the start of a callback."""
@@ -236,7 +233,7 @@ class Driver:
         """Begin what a branch waits for; return whether it is over already."""
         kind = type(wait)
         if kind is RunAttempt:
-            self._begin_attempt(branch)
+            self._attempts.begin(branch)
         elif kind is TakeSlot:
             branch.waits_for = request = wait.request
             if request.is_call and self._scheduler.has_slot():
@@ -273,84 +270,18 @@ class Driver:
         lane = branch.step.slot.lane
         limit, health = lane.limit, lane.health.state
         self.resume(branch)
-        self._report_lane(lane, limit, health)
+        self.report_lane(lane, limit, health)
 
-    # -- attempts ------------------------------------------------------------------------------------------------------
-
-    def _begin_attempt(self, branch: Branch) -> None:
-        branch.waits_for = WAITS_FOR_ATTEMPT
-        if branch.is_held:
-            self._branches.hold(branch, is_held=False)
-        step = branch.step
-        assert step is not None  # noqa: S101
-        attempt = step.attempt
-        assert attempt is not None  # noqa: S101
-        timeout_s = step.rules.timeout_s
-        if timeout_s is not None:
-            deadlines = self._attempt_deadlines.get(timeout_s)
-            if deadlines is None:
-                deadlines = Deadlines(self._loop, timeout_s, self._attempt_expired)
-                self._attempt_deadlines[timeout_s] = deadlines
-            attempt.deadlines = deadlines
-            deadlines.set(attempt, self._lives.now)
-        context = attempt.context = AttemptContext(self._steps, attempt, step.step.path)
-        if self._tracing is not None:
-            self._tracing.begin_attempt(context)
-        crashed_before = branch.program is None and step.job.past.crashes > 0
-        is_suspect = crashed_before or (step.tries is not None and step.tries.crashes > 0)
-        if type(step.step) is FunctionStep:
-            attempt.handle = self._workers.begin(
-                step.job.graph, step.job.input, self._attempt_ended, context=context, is_suspect=is_suspect
-            )
-        else:
-            reusable = self._reusable
-            reuse = reusable[1] if reusable is not None and reusable[0] is branch else None
-            attempt.handle = self._workers.begin_step(
-                step.step, self._attempt_ended, context=context, is_suspect=is_suspect, reuse=reuse
-            )
-
-    @ends_run_on_error
-    def _attempt_ended(self, attempt: AttemptState, value: Any, error: BaseException | None) -> None:
-        """Resume the branch of an attempt; called exactly once for each, also for an abandoned one."""
-        self.set_now()
-        if attempt.deadlines is not None:
-            attempt.deadlines.clear(attempt)
-        branch, slot = attempt.step.branch, attempt.step.slot
-        branch.is_held = False
-        context, handle, attempt.handle, attempt.is_over = attempt.context, attempt.handle, None, True
-        assert context is not None  # noqa: S101
-        assert slot is not None  # noqa: S101
-        calls = self._workers.thread_calls
-        if calls.running and calls.end(context, partial(self._attempt_ended, attempt, value, error), self._lives.now):
-            return  # what its threads asked for ends first: its usage is the attempt's
-        self.starts.schedule()
-        lane = slot.lane
-        limit, health = lane.limit, lane.health.state
-        if self._tracing is not None:
-            self._tracing.end_attempt(context, error)
-        before, self._reusable = self._reusable, (branch, handle)
-        attempt.context = None  # they refer to each other
-        self.resume(branch, (value, error, context))
-        self._reusable = before
-        self._report_lane(lane, limit, health)
-        if not self._scheduler.running:
-            self.starts.start_or_flush()
-
-    def _report_lane(self, lane: Lane, limit: int, health: HealthState) -> None:
+    def report_lane(self, lane: Lane, limit: int, health: HealthState) -> None:
         """Report what a lane has learned from the end of an attempt."""
         if lane.limit != limit or lane.health.state is not health:
             self._engine.lane_changed(lane, limit, health)
 
-    @ends_run_on_error
-    def _attempt_expired(self, attempt: AttemptState) -> None:
-        message = f"timed out after {attempt.step.rules.timeout_s:g} s"
-        attempt.cancel(CancelReason(timed_out(message), is_final=False))
+    # -- ends ----------------------------------------------------------------------------------------------------------
 
     @ends_run_on_error
     def _job_expired(self, job: JobState) -> None:
         self.end_job(job, timed_out(f"job_timeout_s of {self._policy.job_timeout_s:g} s exceeded"))
-
-    # -- ends ----------------------------------------------------------------------------------------------------------
 
     def end_job(self, job: JobState, failure: Failure) -> None:
         """End a job from outside: at once, or when its last attempt has ended or was abandoned."""
@@ -380,8 +311,7 @@ class Driver:
 
     def close(self) -> None:
         """Leave no timer behind, and interrupt what still runs."""
-        for deadlines in self._attempt_deadlines.values():
-            deadlines.close()
+        self._attempts.close()
         self._job_deadlines.close()
         self._branches.close()
         for job in self._scheduler.begun():
@@ -474,6 +404,102 @@ class Driver:
         if self._tracing is not None:
             self._tracing.end_item(result)
         self._engine.job_ended(job, result, end)
+
+
+class Attempts:
+    """Begins the attempts of all branches, ends those that take too long, and takes the end of each, once."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        scheduler: Scheduler,
+        lives: Lives,
+        workers: Workers,
+        steps: Steps,
+        tracing: Tracing | None,
+    ) -> None:
+        self._driver = driver
+        self.crash = driver.crash
+        self._scheduler = scheduler
+        self._lives = lives
+        self._workers = workers
+        self._steps = steps
+        self._tracing = tracing
+        self._loop = workers.loop
+        self._deadlines: dict[float, Deadlines[AttemptState]] = {}  # by time limit
+        # The one whose end is being reported: its task is free.
+        self._reusable: tuple[Branch, Attempt | None] | None = None
+
+    def begin(self, branch: Branch) -> None:
+        """Begin the attempt that a branch waits for."""
+        branch.waits_for = WAITS_FOR_ATTEMPT
+        if branch.is_held:
+            self._driver.hold(branch, is_held=False)
+        step = branch.step
+        assert step is not None  # noqa: S101
+        attempt = step.attempt
+        assert attempt is not None  # noqa: S101
+        if step.rules.timeout_s is not None:
+            self._limit(attempt, step.rules.timeout_s)
+        context = attempt.context = AttemptContext(self._steps, attempt, step.step.path)
+        if self._tracing is not None:
+            self._tracing.begin_attempt(context)
+        crashed_before = branch.program is None and step.job.past.crashes > 0
+        is_suspect = crashed_before or (step.tries is not None and step.tries.crashes > 0)
+        if type(step.step) is FunctionStep:
+            attempt.handle = self._workers.begin(
+                step.job.graph, step.job.input, self._ended, context=context, is_suspect=is_suspect
+            )
+        else:
+            reusable = self._reusable
+            reuse = reusable[1] if reusable is not None and reusable[0] is branch else None
+            attempt.handle = self._workers.begin_step(
+                step.step, self._ended, context=context, is_suspect=is_suspect, reuse=reuse
+            )
+
+    def close(self) -> None:
+        """Leave no timer behind."""
+        for deadlines in self._deadlines.values():
+            deadlines.close()
+
+    def _limit(self, attempt: AttemptState, timeout_s: float) -> None:
+        deadlines = self._deadlines.get(timeout_s)
+        if deadlines is None:
+            deadlines = self._deadlines[timeout_s] = Deadlines(self._loop, timeout_s, self._expired)
+        attempt.deadlines = deadlines
+        deadlines.set(attempt, self._lives.now)
+
+    @ends_run_on_error
+    def _expired(self, attempt: AttemptState) -> None:
+        message = f"timed out after {attempt.step.rules.timeout_s:g} s"
+        attempt.cancel(CancelReason(timed_out(message), is_final=False))
+
+    @ends_run_on_error
+    def _ended(self, attempt: AttemptState, value: Any, error: BaseException | None) -> None:
+        """Report the end of an attempt; called exactly once for each, also for an abandoned one."""
+        self._driver.set_now()
+        if attempt.deadlines is not None:
+            attempt.deadlines.clear(attempt)
+        branch, slot = attempt.step.branch, attempt.step.slot
+        branch.is_held = False
+        context, handle, attempt.handle, attempt.is_over = attempt.context, attempt.handle, None, True
+        assert context is not None  # noqa: S101
+        assert slot is not None  # noqa: S101
+        calls = self._workers.thread_calls
+        if calls.running and calls.end(context, partial(self._ended, attempt, value, error), self._lives.now):
+            return  # what its threads asked for ends first: its usage is the attempt's
+        self._driver.starts.schedule()
+        lane = slot.lane
+        limit, health = lane.limit, lane.health.state
+        if self._tracing is not None:
+            self._tracing.end_attempt(context, error)
+        before, self._reusable = self._reusable, (branch, handle)
+        attempt.context = None  # they refer to each other
+        self._driver.resume(branch, (value, error, context))
+        self._reusable = before
+        self._driver.report_lane(lane, limit, health)
+        if not self._scheduler.running:
+            self._driver.starts.start_or_flush()
 
 
 def _is_sleeping(branch: Branch) -> bool:
