@@ -186,7 +186,7 @@ class SandboxWorker:
             worker = cls(process, ours, starter)
             try:
                 async with asyncio.timeout(_START_S):
-                    await worker._receive()
+                    await worker.receive()
             except (_WorkerEndedError, TimeoutError) as error:
                 worker.end()
                 stderr.seek(0)
@@ -207,7 +207,7 @@ class SandboxWorker:
                     await self._send(
                         {"tests": list(tests.tests), "entry_point": tests.entry_point, "prelude": tests.prelude}
                     )
-                answer = await self._receive()
+                answer = await self.receive()
                 report = await self._read(answer["report_bytes"])
         except TimeoutError:
             raise _WorkerEndedError("no answer", "timeout") from None
@@ -257,7 +257,8 @@ class SandboxWorker:
         with suppress(OSError):  # it has ended, which is noticed when its answer is read
             await asyncio.get_running_loop().sock_sendall(self._connection, _HEADER.pack(len(data)) + data)
 
-    async def _receive(self) -> Any:
+    async def receive(self) -> Any:
+        """Return the next message of its supervisor; the first says that it is ready."""
         (size,) = _HEADER.unpack(await self._read(_HEADER.size))
         return json.loads(await self._read(size))
 

@@ -108,7 +108,11 @@ def _status(error: SystemExit) -> int:
 
 
 def _leave(status: int) -> None:
-    """End as an interpreter does, without taking it down: it is a copy of a warm one."""
+    """End as an interpreter does, without taking it down: it is a copy of a warm one.
+
+    Nothing public does: to join the threads alone would wait forever for those of an executor that is never shut
+    down, and only ``atexit`` knows the functions it was given.
+    """
     try:
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()

@@ -37,7 +37,7 @@ _REFUSED = {
 }  # fmt: skip
 
 
-class _Program(ctypes.Structure):
+class _FilterProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
@@ -47,7 +47,7 @@ def refuse_system_calls() -> None:
     if known is None:
         return
     code = _filter(known[0], sorted(known[1].values()))
-    program = _Program(len(code) // 8, code)
+    program = _FilterProgram(len(code) // 8, code)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0):
         raise OSError(ctypes.get_errno(), "system calls cannot be filtered")
