@@ -8,9 +8,8 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "api.complete": "complete",
+    "api.complete": "complete report_usage",
     "api.reward": "reward",
-    "api.usage": "report_usage",
     "api.run_reader": "RunReader open_run",
     "api": "abatch aresume aretry arun ascore batch resume retry run score stream",
     "core.errors": "Ambiguous AttemptError ChangedError DamagedError DuplicateIdError ExportError GraphmillError"
@@ -18,8 +17,7 @@ _HOMES = {
     " Unavailable UnknownRunError UsageError WorkflowError",
     "core.job": "Job",
     "core.problem": "Problem",
-    "core.result": "Failure Kind Result Status StopReason",
-    "core.trace": "Trace TraceStep",
+    "core.result": "Failure Kind Result Status StopReason Trace TraceStep",
     "core.version": "__version__",
     "datasets.sink": "Sink sink",
     "datasets.source": "source",

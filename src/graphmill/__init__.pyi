@@ -1,8 +1,7 @@
 from graphmill.api import abatch, aresume, aretry, arun, ascore, batch, resume, retry, run, score, stream
-from graphmill.api.complete import complete
+from graphmill.api.complete import complete, report_usage
 from graphmill.api.reward import reward
 from graphmill.api.run_reader import RunReader, open_run
-from graphmill.api.usage import report_usage
 from graphmill.core.errors import (
     Ambiguous,
     AttemptError,
@@ -27,8 +26,7 @@ from graphmill.core.errors import (
 )
 from graphmill.core.job import Job
 from graphmill.core.problem import Problem
-from graphmill.core.result import Failure, Kind, Result, Status, StopReason
-from graphmill.core.trace import Trace, TraceStep
+from graphmill.core.result import Failure, Kind, Result, Status, StopReason, Trace, TraceStep
 from graphmill.core.version import __version__
 from graphmill.datasets.sink import Sink, sink
 from graphmill.datasets.source import source

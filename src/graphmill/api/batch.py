@@ -23,7 +23,6 @@ from graphmill.api.items import (
     require_id,
     require_samples,
 )
-from graphmill.api.progress import OnProgress, showing_progress
 from graphmill.api.reader import ResultReader
 from graphmill.api.recording import (
     JournalRef,
@@ -58,6 +57,7 @@ from graphmill.graph.workflow import load
 from graphmill.journal.journal import Journal
 from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange
+from graphmill.report.progress import OnProgress, showing_progress
 from graphmill.report.report import Report
 from graphmill.report.scores import figures_of_run
 from graphmill.scoring.score_pass import ScoringPass

@@ -1,4 +1,4 @@
-"""Call a model from plain Python; inside a job this is a durable step, as the llm node is."""
+"""Call a model from plain Python, a durable step inside a job as the llm node is; or report what such a call used."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from graphmill.api.recording import cache_for_run
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.json import canonical, digest
 from graphmill.core.model_call import ModelRequest
+from graphmill.core.usage import Usage, to_nano
 from graphmill.engine.attempts.workers import C, SharedResources
 from graphmill.engine.bridge import blocking
-from graphmill.engine.jobs.context import current_context, find_context
+from graphmill.engine.jobs.context import AttemptContext, current_context, find_context
 from graphmill.engine.jobs.steps import run_on_loop
 from graphmill.engine.scheduling.rate_limits import Limits, RateLimiter, Reservation
 from graphmill.graph.models.answer import AnswerSchema, is_model, schema_of
@@ -276,3 +277,61 @@ class StandaloneContext(Context):
         while (wait_s := limiter.opens_at(weight) - clock()) > 0:  # noqa: ASYNC110  other calls move that time
             await asyncio.sleep(wait_s)
         return limiter.reserve(clock(), weight)
+
+
+def report_usage(
+    model: str,
+    *,
+    input_tokens: int = 0,
+    output_tokens: int = 0,
+    cached_tokens: int = 0,
+    reasoning_tokens: int = 0,
+    requests: int = 1,
+    cost_usd: float | None = None,
+) -> None:
+    """Add what a call of a model used that this function has made by itself, with another client.
+
+    ``model`` is ``provider/model`` or a name in ``graphmill.yaml``; its tokens are priced as those of other calls,
+    unless ``cost_usd`` says what they cost. ``input_tokens`` include ``cached_tokens``, ``output_tokens`` the
+    reasoning. Outside of a run nothing is added.
+    """
+    cost_nano = None
+    if cost_usd is not None:
+        try:
+            cost_nano = to_nano(cost_usd)
+        except ValueError:
+            raise UsageError(f"cost_usd must be a number >= 0, got {cost_usd!r:.80}") from None
+    if not isinstance(model, str) or not model:
+        raise UsageError(f"model must be a name such as 'openai/gpt-5-mini', got {model!r:.80}")
+    try:
+        usage = Usage(
+            requests=requests,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cached_tokens=cached_tokens,
+            reasoning_tokens=reasoning_tokens,
+            unpriced=0 if cost_nano is not None else requests,
+            reported=0 if cost_nano is None else requests,
+            cost_nano=cost_nano or 0,
+        )
+    except ValueError as error:
+        raise UsageError(f"gm.report_usage: {error}") from None
+    context = find_context()
+    if context is not None:
+        lane, priced = Models.here().price(model, usage)
+        _on_loop(context, partial(context.report, priced, lane))
+
+
+def _on_loop(context: AttemptContext, report: Callable[[], None]) -> None:
+    try:
+        is_there = asyncio.get_running_loop() is context.loop
+    except RuntimeError:
+        is_there = False
+    if is_there:
+        report()
+    else:
+        asyncio.run_coroutine_threadsafe(_report_there(report), context.loop).result()
+
+
+async def _report_there(report: Callable[[], None]) -> None:
+    report()

@@ -13,7 +13,7 @@ from graphmill.core.result import Result
 from graphmill.datasets.sink import Sink
 from graphmill.engine.executor import Run
 from graphmill.engine.policy import Policy
-from graphmill.graph.models.rehearsal import current_rehearsal
+from graphmill.graph.models.target import current_rehearsal
 from graphmill.report.report import Report, StoredResults
 from graphmill.report.text import ERRORS_SHOWN
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphmill.core.errors import Unavailable, UsageError
 from graphmill.core.model_call import ModelRequest
-from graphmill.graph.models.rehearsal import PROTOCOL, Rehearsal, current_rehearsal, run_notes
+from graphmill.graph.models.target import REHEARSAL_PROTOCOL, Rehearsal, current_rehearsal, run_notes
 from graphmill.graph.registry import find_provider
 from graphmill.journal.manifest import openable
 from graphmill.journal.records import REHEARSE, RunRecord
@@ -68,7 +68,7 @@ def _rehearsal(given: Rehearse | None) -> Rehearsal | None:
     if Path(script).is_file() or ":" not in script:
         script = str(Path(script).absolute())
     try:
-        find_provider(PROTOCOL).require(script)  # type: ignore[attr-defined]
+        find_provider(REHEARSAL_PROTOCOL).require(script)  # type: ignore[attr-defined]
     except Unavailable as error:
         raise UsageError(str(error)) from None
     return Rehearsal(script)

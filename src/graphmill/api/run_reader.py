@@ -7,9 +7,8 @@ from typing import Any
 
 from graphmill.api.recording import JournalRef, open_briefly
 from graphmill.core.errors import UsageError
-from graphmill.core.result import Result, Status
+from graphmill.core.result import Result, Status, Trace
 from graphmill.core.suggest import suggestion
-from graphmill.core.trace import Trace
 from graphmill.journal.item_name import find_item
 from graphmill.journal.journal import Journal
 from graphmill.journal.records import Query

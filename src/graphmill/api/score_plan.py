@@ -11,8 +11,7 @@ import msgspec
 from graphmill.api.complete import complete
 from graphmill.api.recording import JournalRef, Recording, graph_note
 from graphmill.core.errors import UsageError
-from graphmill.core.result import Result
-from graphmill.core.trace import TraceStep
+from graphmill.core.result import Result, TraceStep
 from graphmill.core.usage import to_usd
 from graphmill.engine.policy import Policy, require_policy
 from graphmill.engine.results.recorder import Recorder

@@ -14,9 +14,8 @@ import typer
 
 from graphmill.api.batch import BatchHooks
 from graphmill.api.items import Single
-from graphmill.api.model_changes import ModelParams, change_models, require_nodes
+from graphmill.api.model_changes import ModelParams, change_models, plan_recompute, require_nodes
 from graphmill.api.reader import RunError
-from graphmill.api.recompute import plan_recompute
 from graphmill.api.rehearsal import rehearsing_as
 from graphmill.api.resume import graph_of
 from graphmill.api.run import only_result
@@ -42,7 +41,7 @@ from graphmill.datasets.row import row_of
 from graphmill.datasets.sink import FileSink, Sink, sink, write_all
 from graphmill.engine.executor import Run
 from graphmill.engine.monitor.tracing import flush_telemetry
-from graphmill.graph.models.rehearsal import current_rehearsal, run_notes
+from graphmill.graph.models.target import current_rehearsal, run_notes
 from graphmill.journal.item_name import find_item
 from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange

@@ -14,9 +14,8 @@ from random import Random
 from typing import Any
 
 from graphmill.core.errors import ChangedError, GraphmillError, InternalError, UsageError, describe_error
-from graphmill.core.money import to_nano
 from graphmill.core.result import Failure, Result, StopReason
-from graphmill.core.usage import spent_nano
+from graphmill.core.usage import spent_nano, to_nano
 from graphmill.engine.admission import Admission, Bind
 from graphmill.engine.attempts.workers import Workers
 from graphmill.engine.failures import Classifier, cancelled, paused, timed_out

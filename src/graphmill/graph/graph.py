@@ -17,7 +17,7 @@ from graphmill.engine.policy import Policy
 from graphmill.graph.inputs import is_of_type, type_problem
 from graphmill.graph.models.models import NO_CHOICES, Choices, Models
 from graphmill.graph.models.nodes import nodes_within, require_use
-from graphmill.graph.models.rehearsal import Rehearsal, current_rehearsal
+from graphmill.graph.models.target import Rehearsal, current_rehearsal
 from graphmill.graph.node_params import given_params
 from graphmill.graph.registry import find_node_type
 from graphmill.graph.run.job import run_job

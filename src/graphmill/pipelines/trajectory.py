@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from graphmill.core.errors import ExportError, UsageError
 from graphmill.core.json import json_bytes
-from graphmill.core.trace import Trace, TraceStep
+from graphmill.core.result import Trace, TraceStep
 from graphmill.core.usage import cost_usd
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")

@@ -21,8 +21,7 @@ from graphmill.core.model_call import (
     Tool,
     ToolCall,
 )
-from graphmill.core.money import to_nano
-from graphmill.core.usage import LOST, RateLimits, Usage
+from graphmill.core.usage import LOST, RateLimits, Usage, to_nano
 from graphmill.http.failures import kind_of_words
 from graphmill.http.headers import read_openai_limits
 from graphmill.providers.anthropic import close_schema

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphmill.core.money import money_text
-from graphmill.core.usage import to_usd
+from graphmill.core.usage import money_text, to_usd
 from graphmill.graph.models.estimate import PlannedCall, Range
 from graphmill.report.text import count_text, one_line
 

@@ -10,15 +10,14 @@ from typing import Any
 
 from graphmill.core.job import row_number
 from graphmill.core.json import MISSING, field_inside, text_or_json
-from graphmill.core.money import cost_text
 from graphmill.core.result import Result, Status
+from graphmill.core.usage import cost_text
 from graphmill.datasets.row import ROW_FIELDS, SCORES, row_of
 from graphmill.datasets.selection import FieldFilter, UnseenFields
 from graphmill.journal.records import Entry, Query, RunRecord
 from graphmill.journal.store import Archive
 from graphmill.report.scores import output_field, scored_entries
-from graphmill.report.table import NOTHING, Column, table_lines
-from graphmill.report.text import failure_text, status_text
+from graphmill.report.text import NOTHING, Column, failure_text, status_text, table_lines
 from graphmill.scoring.score import GRADED
 
 USUAL_COLUMNS = ("row", "id", "status", "score", "rounds", "cost", "input", "output")

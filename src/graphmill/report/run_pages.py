@@ -10,9 +10,8 @@ from typing import Any
 
 from graphmill.core.errors import DamagedError
 from graphmill.core.json import text_or_json
-from graphmill.core.money import cost_text
 from graphmill.core.result import FAILURES, Result
-from graphmill.core.usage import NO_USAGE
+from graphmill.core.usage import NO_USAGE, cost_text
 from graphmill.journal.records import Query, RunRecord
 from graphmill.journal.store import Store
 from graphmill.report.failures import failure_record
@@ -29,8 +28,17 @@ from graphmill.report.run_view import (
     view_of,
 )
 from graphmill.report.scores import figures_of_run, headlines_of_passes, score_lines
-from graphmill.report.table import NOTHING, Column, table_lines
-from graphmill.report.text import ERRORS_SHOWN, align_columns, error_lines, local_time, one_line, size_text
+from graphmill.report.text import (
+    ERRORS_SHOWN,
+    NOTHING,
+    Column,
+    align_columns,
+    error_lines,
+    local_time,
+    one_line,
+    size_text,
+    table_lines,
+)
 from graphmill.scoring.figures import Figure, ScoreFigures
 
 _ITEMS_CHARS = 80

@@ -1,19 +1,21 @@
-"""How reports write counts, durations, messages and results: the same words in every front end."""
+"""How reports write counts, durations, messages, results and tables: the same words in every front end."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from graphmill.core.json import text_or_json, to_json
-from graphmill.core.money import cost_text
 from graphmill.core.result import Failure, Kind, Result, Status
+from graphmill.core.usage import cost_text
 from graphmill.engine.results.statistics import MOST_DISTINCT, ErrorGroup, Statistics
 
 ERRORS_SHOWN = 5
 REHEARSAL = "rehearsal"
+NOTHING = "–"  # an empty cell of a table
 _ID_CHARS = 40
 _LIVE_ID_CHARS = 14
 _ROUNDS_CHARS = len("2 rounds")
@@ -24,6 +26,8 @@ _WORD_CHARS = 60  # a longer path or URL loses its middle
 _WORD_END_CHARS = 15
 _OUR_KINDS = (Kind.TIMEOUT, Kind.CANCELLED, Kind.PAUSED)
 _FLAGS = ("degraded", "partial")
+_COLUMN_GAP = "  "
+_LEAST_CELL_CHARS = 8
 
 
 def summary_line(statistics: Statistics, *, samples: int = 1) -> str:
@@ -306,3 +310,50 @@ def local_time(at: float) -> str:
 def iso_time(at: float) -> str:
     """Write a time for machines: ISO 8601 in UTC."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column: its title, the most characters of a cell, and whether it gives way where the table is too wide."""
+
+    title: str
+    most: int = 40
+    is_number: bool = False
+    can_shrink: bool = False
+    is_optional: bool = False
+
+
+def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """Draw a table under its titles. Optional columns without any value are left out.
+
+    If it is wider than ``width``, columns that can shrink are cut, the widest first, down to eight characters.
+    """
+    kept = [
+        at
+        for at, column in enumerate(columns)
+        if not column.is_optional or any(row[at] not in ("", NOTHING) for row in rows)
+    ]
+    shown = [columns[at] for at in kept]
+    cells = [[one_line(row[at], columns[at].most) for at in kept] for row in rows]
+    titles = [column.title for column in shown]
+    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    if width is not None:
+        _shrink(shown, widths, sum(widths) + len(_COLUMN_GAP) * (len(widths) - 1) - width)
+    return [_table_line(shown, widths, row) for row in (titles, *cells)]
+
+
+def _shrink(columns: Sequence[Column], widths: list[int], excess: int) -> None:
+    while excess > 0:
+        able = [at for at, column in enumerate(columns) if column.can_shrink and widths[at] > _LEAST_CELL_CHARS]
+        if not able:
+            return
+        widest = max(able, key=lambda at: widths[at])
+        widths[widest] -= 1
+        excess -= 1
+
+
+def _table_line(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> str:
+    return _COLUMN_GAP.join(
+        f"{one_line(cell, width):>{width}}" if column.is_number else f"{one_line(cell, width):<{width}}"
+        for column, width, cell in zip(columns, widths, cells, strict=True)
+    ).rstrip()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphmill.core.money import cost_text, lost_text
-from graphmill.core.usage import NO_USAGE, RunUsage, Usage
+from graphmill.core.usage import NO_USAGE, RunUsage, Usage, cost_text, lost_text
 from graphmill.report.text import align_columns, count_text, one_line, scaled
 
 _MODEL_CHARS = 50

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 
 import graphmill as gm
-from graphmill.core.money import to_nano
-from graphmill.core.usage import Usage
+from graphmill.core.usage import Usage, to_nano
 from graphmill.graph.node_type import NodeType
 
 calls = []

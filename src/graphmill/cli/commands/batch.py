@@ -61,7 +61,7 @@ from graphmill.cli.values import (
     split_pair,
 )
 from graphmill.core.errors import UnknownRunError, UsageError
-from graphmill.core.money import money_text, to_nano
+from graphmill.core.usage import money_text, to_nano
 from graphmill.datasets.source import Source as Items
 from graphmill.datasets.source import source
 from graphmill.engine.policy import Policy

@@ -6,7 +6,7 @@ from typing import Any
 
 from graphmill.cli.terminal import AsJson, print_json, print_lines, terminal_width
 from graphmill.datasets.named import DATASETS, NamedDataset
-from graphmill.report.table import Column, table_lines
+from graphmill.report.text import Column, table_lines
 
 _COLUMNS = (
     Column(title="name"),

@@ -18,8 +18,7 @@ from graphmill.cli.values import (
     require_own_file_of,
 )
 from graphmill.core.errors import ExportError, UsageError
-from graphmill.core.result import Result
-from graphmill.core.trace import Trace
+from graphmill.core.result import Result, Trace
 from graphmill.datasets.sink import Sink, sink, write_all
 from graphmill.journal.journal import Journal as OpenJournal
 from graphmill.journal.records import RECORD_PROMPTS, RunRecord

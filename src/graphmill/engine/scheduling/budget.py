@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from graphmill.core.money import money_text
+from graphmill.core.usage import money_text
 from graphmill.engine.jobs.state import CancelReason
 
 if TYPE_CHECKING:

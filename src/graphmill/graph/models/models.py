@@ -12,10 +12,8 @@ from graphmill.core.suggest import suggestion
 from graphmill.core.usage import Usage
 from graphmill.engine.jobs.program import StepRules
 from graphmill.graph.models.prices import ModelPrices
-from graphmill.graph.models.rehearsal import NAME as REHEARSAL
-from graphmill.graph.models.rehearsal import PROTOCOL, current_rehearsal
 from graphmill.graph.models.settings import FILE_NAME, ModelSetting, ProviderSetting, Settings, settings_here
-from graphmill.graph.models.target import ModelTarget
+from graphmill.graph.models.target import REHEARSAL, REHEARSAL_PROTOCOL, ModelTarget, current_rehearsal
 from graphmill.graph.registry import find_provider, provider_registry
 
 DEFAULT = "default"
@@ -126,7 +124,7 @@ class Models:
         target = self._target(found)
         if self.rehearsal is None:
             return target
-        return self.rehearsal.target(target, find_provider(PROTOCOL))
+        return self.rehearsal.target(target, find_provider(REHEARSAL_PROTOCOL))
 
     def of(self, params: Mapping[str, Any]) -> ModelTarget:
         """Return what a node with these params calls."""
@@ -224,7 +222,7 @@ class Models:
         name, _, model = found.model.partition("/")
         setting = self.settings.providers.get(name)
         if name == REHEARSAL and self.rehearsal is not None:  # no model is configured
-            setting = ProviderSetting(protocol=PROTOCOL)
+            setting = ProviderSetting(protocol=REHEARSAL_PROTOCOL)
         try:
             provider = find_provider(name if setting is None else setting.protocol)
         except ValueError as error:

@@ -1,10 +1,11 @@
-"""One model of one provider, and everything needed to call it."""
+"""One model of one provider, and everything needed to call it; or, in a rehearsal, what answers in its place."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
@@ -16,6 +17,9 @@ from graphmill.graph.models.prices import ModelPrices, OwnPrice
 from graphmill.graph.models.provider import Provider
 from graphmill.graph.models.settings import ProviderSetting
 from graphmill.graph.secrets import Secret
+
+REHEARSAL = "rehearsal"
+REHEARSAL_PROTOCOL = "scripted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,3 +166,31 @@ def missing_variables(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"environment variable {names[0]} is not set"
     return f"environment variables {', '.join(names)} are not set"
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What answers the model calls of a run: a script, or a function that this process was given itself.
+
+    ``script`` is a file of rules or ``module:function``; "" for made-up answers.
+    """
+
+    script: str = ""
+    function: Callable[[Any], Any] | None = None
+
+    def target(self, target: ModelTarget, provider: Provider) -> ModelTarget:
+        """Return what is called in place of a model: nothing that has an address, a key or limits."""
+        address = "" if self.function is not None else self.script
+        return replace(
+            target,
+            name=REHEARSAL,
+            model=target.model if target.name == REHEARSAL else target.lane,
+            provider=provider,
+            setting=ProviderSetting(protocol=REHEARSAL_PROTOCOL, address=address or None),
+            own_prices=(),
+        )
+
+
+# Of the run that calls are made in: whatever it does, in nested runs too, calls no model.
+current_rehearsal: ContextVar[Rehearsal | None] = ContextVar("graphmill_rehearsal", default=None)
+run_notes: ContextVar[list[str] | None] = ContextVar("graphmill_run_notes", default=None)

@@ -7,8 +7,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, cut
-from graphmill.core.money import to_nano
 from graphmill.core.result import Failure
+from graphmill.core.usage import to_nano
 from graphmill.engine.jobs.program import Decision, Program
 from graphmill.graph.node_type import Output
 from graphmill.graph.run.repeats import EarlierTexts

@@ -12,8 +12,8 @@ from graphmill.core.errors import AttemptError, Permanent, Transient, Unavailabl
 from graphmill.core.json import to_json
 from graphmill.core.model_call import FinishReason, ModelRequest, ModelResponse
 from graphmill.core.usage import Usage
-from graphmill.graph.models.rehearsal import current_rehearsal, run_notes
 from graphmill.graph.models.settings import project_file
+from graphmill.graph.models.target import current_rehearsal, run_notes
 from graphmill.graph.named import find_named
 from graphmill.http.failures import kind_of_status
 from graphmill.providers.http_provider import ErrorDetails, build_error

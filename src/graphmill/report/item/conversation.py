@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphmill.core.json import text_or_json, to_json
-from graphmill.core.trace import TraceStep
+from graphmill.core.result import TraceStep
 from graphmill.core.usage import cost_usd
 from graphmill.report.item.trace import visible
 from graphmill.report.text import count_text

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from graphmill.core.job import row_number
-from graphmill.core.trace import Trace, TraceStep
+from graphmill.core.result import Trace, TraceStep
 from graphmill.core.usage import Usage
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import ItemHistory, RunRecord, StepRow

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from graphmill.core.trace import TraceStep
+from graphmill.core.result import TraceStep
 from graphmill.core.usage import NO_USAGE, Usage
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import AttemptRow, StepRow
