@@ -77,60 +77,59 @@ class Engine:
 
     def __init__(self, scheduler: Scheduler, options: RunOptions, recorder: Recorder | None) -> None:
         policy = options.policy
-        self._options = options
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         self._scheduler = scheduler
         self._recorder = recorder or NullRecorder(None, total=options.total, accept=options.accept)
         self._workers = Workers(policy, self._recorder, abandoned=self._attempt_abandoned)
-        self._outbox = Outbox(scheduler.position_of)
-        self._observers = Observers(options.hooks, self._workers, window=scheduler.window, deliver=self._outbox.put)
-        self.budget = self._open_budget()
+        outbox = Outbox(scheduler.position_of)
+        self._observers = Observers(options.hooks, self._workers, window=scheduler.window, deliver=outbox.put)
+        self.budget = self._open_budget(policy, loop)
         budget = None if self.budget is None else self.budget.budget
-        self._statistics = RunStatistics(scheduler, self._recorder, budget, now=self._loop.time())
+        self._statistics = RunStatistics(scheduler, self._recorder, budget, now=loop.time())
         self._monitor = Monitor(
-            self, scheduler, self._recorder, self._statistics, self._observers, options, now=self._loop.time()
+            self, scheduler, self._recorder, self._statistics, self._observers, options, now=loop.time()
         )  # fmt: skip
-        self._commits = Commits(scheduler, self._recorder)
+        commits = Commits(scheduler, self._recorder)
         self._results = Results(
-            scheduler, self._recorder, self._commits, self._observers,
-            outbox=self._outbox, statistics=self._statistics, crash=self.crash,
+            scheduler, self._recorder, commits, self._observers,
+            outbox=outbox, statistics=self._statistics, crash=self.crash,
         )  # fmt: skip
-        scheduler.lanes.clock = self._loop.time
+        scheduler.lanes.clock = loop.time
         self._tracing = Tracing.start(self._recorder)
-        self._driver = self._make_driver()
+        self._driver = self._make_driver(policy, options.random, commits)
         self._admission = Admission(self, scheduler, self._workers, bind=options.bind)
-        self._timers = Timers(self._loop)
-        self._stop = StopState()
+        self._timers = Timers(loop)
+        self._stop = StopState(policy)
         self._observers.notify(events.RunStarted, concurrency=scheduler.limit, total=self._recorder.total)
         if policy.batch_timeout_s is not None:
-            self._timers.set("batch timeout", policy.batch_timeout_s, self._batch_expired)
+            self._timers.set("batch timeout", policy.batch_timeout_s, self._batch_expired, policy.batch_timeout_s)
         self._look()
         scheduler.holds.suspects = self._recorder.suspects
         self._recorder.open(committed=self._committed, broken=self._journal_failed, asked=self._requested)
         if self._tracing is not None:
             self._tracing.note(self._recorder)
 
-    def _open_budget(self) -> BudgetGate | None:
-        if self._options.policy.budget_usd is None:
+    def _open_budget(self, policy: Policy, loop: asyncio.AbstractEventLoop) -> BudgetGate | None:
+        if policy.budget_usd is None:
             return None
-        budget = Budget(to_nano(self._options.policy.budget_usd), spent_nano(self._recorder.usage))
-        return BudgetGate(self, budget, self._loop, self._recorder.hold)
+        budget = Budget(to_nano(policy.budget_usd), spent_nano(self._recorder.usage))
+        return BudgetGate(self, budget, loop, self._recorder.hold)
 
-    def _make_driver(self) -> Driver:
-        policy, random, scheduler, workers = self._options.policy, self._options.random, self._scheduler, self._workers
+    def _make_driver(self, policy: Policy, random: Random, commits: Commits) -> Driver:
+        scheduler, workers = self._scheduler, self._workers
         classifier = Classifier(policy.classify)
         lives = Lives(
-            self, scheduler, workers, self._commits, self._recorder,
+            self, scheduler, workers, commits, self._recorder,
             policy=policy, random=random, observers=self._observers, classifier=classifier,
         )  # fmt: skip
-        nested_calls = NestedCalls(self, scheduler.lanes, self._loop, classifier)
+        nested_calls = NestedCalls(self, scheduler.lanes, workers.loop, classifier)
         steps = Steps(
-            workers, self._commits, self._recorder, nested_calls,
+            workers, commits, self._recorder, nested_calls,
             retry=policy.retry, classifier=classifier, random=random, tracing=self._tracing, budget=self.budget,
         )  # fmt: skip
         return Driver(
             self, scheduler, workers, lives, steps,
-            policy=policy, commits=self._commits, results=self._results,
+            policy=policy, commits=commits, results=self._results,
             observers=self._observers, tracing=self._tracing,
         )  # fmt: skip
 
@@ -139,7 +138,7 @@ class Engine:
     @ends_run_on_error
     def open(self, jobs: Any) -> None:
         """Begin to admit jobs."""
-        self._admission.open(jobs, in_order=self._outbox.is_ordered)
+        self._admission.open(jobs, in_order=self._results.outbox.is_ordered)
 
     def order(self) -> None:
         """Hand out results in input order from now on."""
@@ -147,19 +146,19 @@ class Engine:
             raise UsageError(
                 "ask for ordered results before the run has started: its list was already ordered by priority"
             )
-        self._outbox.order()
+        self._results.outbox.order()
 
     async def take(self) -> list[Result]:
         """Return all results that are ready, at least one, or none at the end; raise the error that ended the run."""
-        while not (taken := self._outbox.take()):
+        while not (taken := self._results.outbox.take()):
             if self._stop.fault is not None:
                 raise self._stop.fault
             if self._admission.is_over and not self._scheduler.unfinished:
-                self._statistics.end(self._loop.time())
+                self._statistics.end(self._workers.loop.time())
                 if self._stop.source_error is not None:
                     raise self._stop.source_error
                 break
-            await self._outbox.wait()
+            await self._results.outbox.wait()
         return taken
 
     def release(self, result: Result) -> None:
@@ -173,12 +172,14 @@ class Engine:
 
     def progress(self) -> Progress:
         """Return the run's progress."""
-        return self._statistics.progress(self._loop.time())
+        return self._statistics.progress(self._workers.loop.time())
 
     def statistics(self) -> Statistics:
         """Return the figures so far."""
         hook_errors = self._observers.errors
-        return self._statistics.statistics(self._loop.time(), stuck=self._workers.stuck, hook_errors=hook_errors)
+        return self._statistics.statistics(
+            self._workers.loop.time(), stuck=self._workers.stuck, hook_errors=hook_errors
+        )
 
     @property
     def run_id(self) -> str | None:
@@ -231,7 +232,7 @@ class Engine:
 
     def _set_paused(self, *, is_paused: bool) -> None:
         self._scheduler.holds.is_paused = is_paused
-        self._statistics.note_hold(self._loop.time())
+        self._statistics.note_hold(self._workers.loop.time())
         self._observers.report_hold(self._scheduler.holds.reason)
         if self.stopped is None:
             self._recorder.note(state="paused" if is_paused else "running")
@@ -285,7 +286,7 @@ class Engine:
         troubles = (
             []
             if reason in (StopReason.OUTAGE, StopReason.BUDGET)
-            else self._scheduler.lanes.troubles(self._loop.time())
+            else self._scheduler.lanes.troubles(self._workers.loop.time())
         )
         return self.stop(reason, paused("; ".join([message, *troubles])), within_s=within_s)
 
@@ -306,12 +307,12 @@ class Engine:
             if self.budget is not None:
                 self.budget.stop(failure)
             self._watch_on_result()
-            self._outbox.wake()
+            self._results.outbox.wake()
         elif not self._timers.is_set("drain"):
             return False
         self._end_running(running or failure, within_s)
         if within_s:
-            self._monitor.note_draining(self._loop.time())
+            self._monitor.note_draining(self._workers.loop.time())
         return True
 
     @ends_run_on_error
@@ -349,9 +350,9 @@ class Engine:
                 await self._observers.settle(HURRIED_S)
                 raise
             self._results.flush()
-            await self._commits.wait()
+            await self._results.commits.wait()
             self._results.show_durable()
-            self._statistics.end(self._loop.time())
+            self._statistics.end(self._workers.loop.time())
             self._observers.report_progress(self.progress)
             self._observers.notify(events.RunFinished, statistics=self.statistics())
             await self._observers.settle(self._stop.patience_s)
@@ -391,7 +392,7 @@ class Engine:
                 because=self.stopped_because if error is None else str(error),
                 is_refused=isinstance(error, ChangedError),
                 is_read=self._admission.is_at_end,
-                elapsed_s=self._statistics.elapsed_s(self._loop.time()),
+                elapsed_s=self._statistics.elapsed_s(self._workers.loop.time()),
             )
         except GraphmillError:
             if fault is None:  # else it was reported already
@@ -437,13 +438,13 @@ class Engine:
             name: AlertName = "outage" if health.state is HealthState.GIVEN_UP else "unavailable"
             self._observers.alert(Alert(name=name, message=f"{name}: {lane.trouble}"))
         if health.state is HealthState.GIVEN_UP and self.stopped is None:
-            self.drain(StopReason.OUTAGE, lane.trouble, within_s=self._options.policy.drain_s)
+            self.drain(StopReason.OUTAGE, lane.trouble, within_s=self._stop.drain_s)
 
     def stop_for_budget(self) -> None:
         """Stop because nothing more may start under the budget."""
         if self.budget is not None and self.stopped is None:
             message = f"the budget is used up: {self.budget.budget}"
-            self.drain(StopReason.BUDGET, message, within_s=self._options.policy.drain_s)
+            self.drain(StopReason.BUDGET, message, within_s=self._stop.drain_s)
 
     def source_ended(self, count: int, error: GraphmillError | None) -> None:
         """Note that the source has ended after so many items, or failed."""
@@ -452,19 +453,19 @@ class Engine:
         if error is None:
             self._statistics.end_source(count)
         self._observers.notify(events.SourceEnded, count=count, error=None if error is None else str(error))
-        self._outbox.wake()
+        self._results.outbox.wake()
 
     def crash(self, error: BaseException) -> None:
         """End the run with a bug of ours."""
         if self._stop.fault is None:
             self._stop.fault = InternalError(describe_error(error))
             self._stop.fault.__cause__ = error
-        self._outbox.wake()
+        self._results.outbox.wake()
         self._driver.starts.is_quiet.set()
 
     @ends_run_on_error
     def _committed(self, number: int) -> None:
-        self._commits.committed(number)
+        self._results.commits.committed(number)
         self._driver.starts.start_now()
         self._driver.starts.is_quiet.set()
 
@@ -477,12 +478,12 @@ class Engine:
         self._hurry()
         self.stop(StopReason.JOURNAL, cancelled("the journal failed"))
         self._results.forget()
-        self._outbox.wake()
+        self._results.outbox.wake()
         self._driver.starts.is_quiet.set()
 
     @ends_run_on_error
     def _look(self) -> None:
-        self._monitor.look(self._loop.time())
+        self._monitor.look(self._workers.loop.time())
         self._timers.set("look", LOOK_EVERY_S, self._look)
 
     @ends_run_on_error
@@ -492,8 +493,8 @@ class Engine:
             log.error("%d abandoned functions still run; the run stops before they use up the machine", stuck)
 
     @ends_run_on_error
-    def _batch_expired(self) -> None:
-        message = f"batch_timeout_s of {self._options.policy.batch_timeout_s:g} s exceeded"
+    def _batch_expired(self, timeout_s: float) -> None:
+        message = f"batch_timeout_s of {timeout_s:g} s exceeded"
         self.stop(StopReason.DEADLINE, cancelled(message), running=timed_out(message))
 
 
@@ -506,12 +507,13 @@ def _read_limit(argument: str) -> tuple[int | None, bool | None]:
 class StopState:
     """Why and how a run stops. Items that end with one of ``failures`` stay pending: a resume runs them."""
 
-    __slots__ = ("failures", "fault", "message", "patience_s", "reason", "source_error")
+    __slots__ = ("drain_s", "failures", "fault", "message", "patience_s", "reason", "source_error")
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Policy) -> None:
         self.reason: StopReason | None = None
         self.message = ""
         self.failures: list[Failure] = []
         self.source_error: GraphmillError | None = None
         self.fault: GraphmillError | None = None  # a bug of ours, or a journal that failed
+        self.drain_s = policy.drain_s  # how long running attempts may go on
         self.patience_s = SETTLE_S  # how long hooks may take to see the last results

@@ -86,9 +86,9 @@ class Results:
         self._loop = asyncio.get_running_loop()
         self._scheduler = scheduler
         self._recorder = recorder
-        self._commits = commits
+        self.commits = commits
         self._observers = observers
-        self._outbox = outbox
+        self.outbox = outbox
         self._tally = statistics.tally
         self.crash = crash
         self._settled: list[tuple[JobState, Result, Any]] = []  # with its body; to be written
@@ -129,7 +129,7 @@ class Results:
     def flush(self) -> None:
         """Write what was settled, and show what needs no record."""
         settled, unrecorded, self._settled, self._unrecorded = self._settled, self._unrecorded, [], []
-        if self._commits.is_forgotten:
+        if self.commits.is_forgotten:
             return
         for job, result in unrecorded:
             self._show(job, result)
@@ -138,7 +138,7 @@ class Results:
             number = self._recorder.finish(state.job, result, body, _last_step(state))
             state.existing_record = None
         if settled:
-            self._commits.after(number, partial(self._committed, settled))
+            self.commits.after(number, partial(self._committed, settled))
         elif unrecorded:
             self._recorder.hurry()
 
@@ -168,13 +168,13 @@ class Results:
         if self._observers.has_observers:
             self._observers.notify(events.JobFinished, result=result)
         if self._observers.on_result is None:
-            self._outbox.put(result)
+            self.outbox.put(result)
         else:
             self._observers.on_result.offer(job, result)
 
     def forget(self) -> None:
         """Show nothing that is not durable by now: the journal has failed."""
-        self._commits.forget()
+        self.commits.forget()
         self._settled.clear()
         self._unrecorded.clear()
 
