@@ -378,6 +378,30 @@ class TestTimeThatServersTake:
         assert (succeeded(result)["stop"], result.duration_s > 180) == ("max_rounds", True)
         assert "partial" not in result.metadata
 
+    def test_it_goes_on_when_the_attempt_ends_that_had_a_call_wait(self, flow, played):
+        played.settings("", provider=", limits: {requests_per_minute: 1}")
+        begun, left = [], []
+
+        async def at_once(_request):
+            return "fine"
+
+        @flow.act
+        async def ask():
+            begun.append(now())
+            if len(begun) == 1:
+                await gm.complete("scripted/play", "Now?")
+                # A task of the function's own, which it leaves behind.
+                left.append(asyncio.create_task(gm.complete("scripted/play", "And now?")))  # noqa: TID251
+                await asyncio.sleep(1)
+                raise gm.Transient("no")
+            await asyncio.sleep(50)
+
+        played.by = at_once
+        result = flow.timed(
+            'nodes: [{id: a, type: python, params: {function: "acts:ask"}, loop: {max: 2, timeout: 20}}]'
+        )
+        assert (result.is_failure, begun, result.duration_s) == (True, [0, 2], 1 + 20)
+
 
 # Which is the best, and what a round sees.
 

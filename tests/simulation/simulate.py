@@ -210,7 +210,7 @@ def _trace(world, ending, *, raised, is_hung, complaints, ended_s):
         scenario=world.scenario,
         **{name: tuple(getattr(world, name)) for name in names},
         process=world.process,
-        rows=() if world.journal is None else tuple(world.journal.live.rows),
+        rows=() if world.journal is None or world.journal.live is None else tuple(world.journal.live.rows),
         is_dead=world.is_dead,
         leftovers=tuple(ending.get("leftovers", ())),
         complaints=tuple(complaints),

@@ -152,6 +152,25 @@ GRANTED_WHEN_CANCELLED = Scenario(
     ),
     rules=Rules(concurrency=4, budget=10),
 )
+# A fork's clock stands still while all that is left waits as a server asked; a line that begins then lets it go on.
+BEGUN_WHILE_THE_REST_WAITS = Scenario(
+    items=(
+        Item(
+            plan=(
+                PlanFork(
+                    lines=(
+                        (PlanStep(acts=(Act(do="throttle"), Act())),),
+                        (PlanStep(acts=(Act(s=0.306),)),),
+                        (PlanStep(acts=(Act(s=0.333),)),),
+                    ),
+                    limit=2,
+                    timeout_s=0.5,
+                ),
+            )
+        ),
+    ),
+    rules=Rules(grace_s=0.0),
+)
 
 REGRESSIONS = (
     ("starting again is told when it is so", PAUSED_AND_FULL),
@@ -169,6 +188,7 @@ REGRESSIONS = (
     ("the counters agree with the results", CANCELLED_WHILE_CLOSING),
     ("each result is handed out once", STOPPED_AGAIN_WHEN_OVER),
     ("nothing waits that the budget has room for", GRANTED_WHEN_CANCELLED),
+    ("the time of a fork holds", BEGUN_WHILE_THE_REST_WAITS),
 )
 
 
@@ -190,3 +210,8 @@ CALLS_ACROSS = Scenario(
 )
 def test_two_attempts_that_call_each_others_lanes_do_not_wait_for_ever():
     assert broken(simulate(CALLS_ACROSS)) == []
+
+
+def test_a_recorded_scenario_that_can_not_start_is_told_so():
+    senseless = Scenario(items=(Item(),), rules=Rules(concurrency=0), recording=Recording())
+    assert [name for name, _ in broken(simulate(senseless))] == ["the scenario makes sense"]

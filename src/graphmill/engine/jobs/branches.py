@@ -213,6 +213,8 @@ class Branches:
         if fork.is_stopped:
             for child in list(branch.children):
                 self._driver.drop(child)
+        if started:
+            self.set_clocks(branch)  # they may stand still: so far, everything below waited
         branch.is_forking = False  # not before: a worker process call ends as soon as it is interrupted
         if branch.is_dropped:
             return False

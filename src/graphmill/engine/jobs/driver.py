@@ -481,7 +481,8 @@ class Attempts:
         if attempt.deadlines is not None:
             attempt.deadlines.clear(attempt)
         branch, slot = attempt.step.branch, attempt.step.slot
-        branch.is_held = False
+        if branch.is_held:
+            self._driver.hold(branch, is_held=False)
         context, handle, attempt.handle, attempt.is_over = attempt.context, attempt.handle, None, True
         assert context is not None  # noqa: S101
         assert slot is not None  # noqa: S101
