@@ -43,12 +43,11 @@ class Controller:
     def __init__(self, *, ceiling: int) -> None:
         self.limit = min(_FIRST_LIMIT, ceiling)
         self.reason = "first guess"
-        self._ceiling = ceiling
         self._running = 0
         self._starts = 0
         self._gate = _Gate()
         self._climb = _Climb(self.limit)
-        self._bounds = _Bounds(self.limit)
+        self._bounds = _Bounds(self.limit, ceiling)
         self._throttles = _Throttles()
         self._rest = _Rest()
         self._cuts = _Cuts()
@@ -59,10 +58,11 @@ class Controller:
 
     def change_ceiling(self, ceiling: int) -> None:
         """Change the highest limit."""
-        if self._bounds.failed == inf and self.limit == self._ceiling < ceiling:  # nothing is known above the old one
+        bounds = self._bounds
+        if bounds.failed == inf and self.limit == bounds.ceiling < ceiling:  # nothing is known above the old one
             self._lower = self._higher = None
             self._hold(min(_FIRST_LIMIT, ceiling))
-        self._ceiling = ceiling
+        bounds.ceiling = ceiling
         if self.limit > ceiling or self._climb.goal > ceiling:
             self._hold(min(self.limit, ceiling))
 
@@ -171,7 +171,7 @@ class Controller:
         if goal is None:
             self._rest.is_resting = True
             return
-        goal = min(goal, self._ceiling)
+        goal = min(goal, self._bounds.ceiling)
         if goal <= self.limit:
             self._rest.is_resting = True
             self._rest.calls = _MAX_REST_CALLS
@@ -264,14 +264,15 @@ class _Climb:
 
 
 class _Bounds:
-    """What is known about limits: the highest that holds, the lowest above it that failed, and how far to go beyond."""
+    """What is known about limits: the highest allowed, the highest that holds, and the lowest above it that failed."""
 
-    __slots__ = ("_step", "failed", "holds")
+    __slots__ = ("_step", "ceiling", "failed", "holds")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, ceiling: int) -> None:
+        self.ceiling = ceiling
         self.holds = limit
         self.failed: float = inf
-        self._step = 2.0
+        self._step = 2.0  # how far to go beyond one that holds
 
     def forget_failure(self) -> None:
         self.failed, self._step = inf, sqrt(_EDGE)
