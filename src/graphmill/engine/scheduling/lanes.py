@@ -170,12 +170,27 @@ class Refusals:
         return f"throttled, {share * count:.0f} of the last {count:,} calls refused: {self._message}"
 
 
+class Ceiling:
+    """The highest limit a lane may have: as a user sets it, and never above the server's own."""
+
+    __slots__ = ("as_set", "of_server")
+
+    def __init__(self, as_set: int) -> None:
+        self.as_set = as_set
+        self.of_server: int | None = None  # from settings
+
+    @property
+    def lowest(self) -> int:
+        """The lower of the two."""
+        return min(self.as_set, self.of_server or self.as_set)
+
+
 class Lane:
     """The requests of one key: those waiting for a slot, how many may run, and their dependency's health."""
 
     # fmt: off
     __slots__ = (
-        "_ceiling", "_controller", "_known_limit", "_refusals", "health", "key", "limit", "members", "queue",
+        "_ceiling", "_controller", "_refusals", "health", "key", "limit", "members", "queue",
         "rate_limiter", "reason", "running", "succeeded_at", "throttled",
     )
     # fmt: on
@@ -190,8 +205,7 @@ class Lane:
         self.health = Health(park_after_s)
         self.rate_limiter: RateLimiter | None = None
         self._refusals = Refusals()
-        self._ceiling = limit
-        self._known_limit: int | None = None  # the server's own limit, from settings
+        self._ceiling = Ceiling(limit)
         self._controller: Controller | None = None
         self.limit = limit
         self.reason = "as set"
@@ -215,30 +229,30 @@ class Lane:
 
     def adapt(self) -> None:
         """Find the limit from now on, below the ceiling and the server's own limit."""
-        self._controller = Controller(ceiling=min(self._ceiling, self._known_limit or self._ceiling))
+        self._controller = Controller(ceiling=self._ceiling.lowest)
         self.limit, self.reason = self._controller.limit, self._controller.reason
 
     def set_limit(self, limit: int, *, is_adaptive: bool) -> None:
         """Set the ceiling of an adaptive limit, or the limit itself. It never exceeds the server's own limit."""
-        self._ceiling, allowed = limit, min(limit, self._known_limit or limit)
+        self._ceiling.as_set = limit
         if not is_adaptive:
             self._controller = None
-            self.limit, self.reason = allowed, "as set"
+            self.limit, self.reason = self._ceiling.lowest, "as set"
         elif self._controller is None:
             self.adapt()
         else:
-            self._controller.change_ceiling(allowed)
+            self._controller.change_ceiling(self._ceiling.lowest)
             self.limit, self.reason = self._controller.limit, "as set"
 
     def apply_limits(self, limits: Limits, limiter: RateLimiter) -> None:
         """Apply the known limits of the server."""
         self.rate_limiter = limiter
-        self._known_limit = limits.concurrency
-        if self._known_limit is None:
+        self._ceiling.of_server = limits.concurrency
+        if limits.concurrency is None:
             return
         if self._controller is not None:
             self.adapt()
-        self.limit = min(self.limit, self._known_limit)
+        self.limit = min(self.limit, limits.concurrency)
 
     # -- when the next may start ---------------------------------------------------------------------------------------
 
