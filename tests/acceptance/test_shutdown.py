@@ -481,7 +481,7 @@ def test_a_signal_before_the_run_has_begun_leaves_at_once(project, stage, number
         else "hold()"
     )
     (project / "functions.py").write_text(
-        f"{FUNCTIONS}\ndef hold():\n    mark('begun')\n    time.sleep(3600)\n{held}\n"
+        f"{FUNCTIONS}\ndef hold():\n    mark('begun')\n    while True:\n        time.sleep(0.1)\n{held}\n"
     )
     with Command(project, *batch("gate")) as command:
         command.until_file("begun")
