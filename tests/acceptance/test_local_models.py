@@ -82,7 +82,7 @@ def test_a_crash_of_the_server_loses_no_item_and_two_runs_at_once_have_servers_o
 
     async def ask(row):
         first = await gm.complete("tiny", row["text"], schema=YES_OR_NO)
-        if row["id"] == "Ann":
+        if row["id"] == "Ann" and len(ports_of) < 2:  # once in each run, also if the item is attempted again
             await both_ready.wait()
             running = local_model.servers(os.getpid())
             ports_of.append([listening_port(each) for each in running])

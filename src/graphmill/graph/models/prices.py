@@ -255,11 +255,12 @@ class ModelPrices:
         return max(rates.most_nano(input_tokens, most_output) for rates in dearest.variants)
 
     def _look_up_dearest(self, address: str, now: float) -> Dearest | None:
+        found = None if is_in_no_table(address) else find_table_price(self._protocol, address, self._model)
+        window = None if found is None else found.context_window
         if self._own:
             rates = self._look_up(address, "", "", now)
-            return None if rates is None else Dearest((rates,), None)
-        found = None if is_in_no_table(address) else find_table_price(self._protocol, address, self._model)
-        return None if found is None else Dearest(tuple(map(rates_of, found.variants)), found.context_window)
+            return None if rates is None else Dearest((rates,), window)
+        return None if found is None else Dearest(tuple(map(rates_of, found.variants)), window)
 
     def _look_up(self, address: str, served: str, tier: str, now: float) -> Rates | None:
         if self._own:

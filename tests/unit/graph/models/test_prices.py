@@ -89,4 +89,5 @@ def test_without_a_limit_an_answer_may_fill_the_context_and_without_a_price_noth
     assert prices.most_nano(OPENAI, 1000, None) > 100 * prices.most_nano(OPENAI, 1000, 1000) > 0
     assert ModelPrices("openai", "no-such-model").most_nano(OPENAI, 10, 10) is None
     assert ModelPrices("openai", "m", own({"input": 1, "output": 1})).most_nano(OPENAI, 10, None) is None
+    assert ModelPrices("openai", "gpt-4o", own({"input": 1, "output": 1})).most_nano(OPENAI, 10, None) == 128_010_000
     assert ModelPrices("scripted", "m", is_free=True).most_nano("", 10, None) == 0
