@@ -74,7 +74,7 @@ def test_cost_is_told_by_role_and_node_too_after_a_resume_as_well(server, tmp_pa
     assert {name: part["cost_usd"] for name, part in usage["roles"].items()} == {"judge": 0.09, "writer": 0.06}
     assert {name: part["cost_usd"] for name, part in usage["nodes"].items()} == {"draft": 0.06, "many": 0.09}
     text = run(tmp_path, "status", "r")[1]
-    assert re.search(r"as judge +7 requests .* \$0\.09\n +as writer +4 requests .* \$0\.06\n", text)
+    assert re.search(r"judge +own/m +7 requests .* \$0\.09\n +writer +own/m +4 requests .* \$0\.06\n", text)
 
 
 def test_an_unknown_price_is_said_before_the_run_and_counted(server, tmp_path):
@@ -110,15 +110,18 @@ def test_the_cost_that_a_provider_reports_is_taken_and_marked(server, tmp_path):
     message = {"message": {"content": '{"x": 1}'}, "finish_reason": "stop"}
     used = {"prompt_tokens": 5, "completion_tokens": 2, "cost": 0.25}
     server.answer = lambda _: reply({"choices": [message], "usage": used})
-    usage, _ = batch(tmp_path)
+    usage, _ = batch(tmp_path, "--run-id", "r")
     assert (usage["cost_usd"], usage["reported"]) == (0.5, 2)
+    assert "$0.50 (the provider's own figure for 2 requests)" in run(tmp_path, "show", "r")[1]
 
 
 def test_a_cached_answer_costs_nothing_and_says_what_it_saved(server, tmp_path):
     settings(tmp_path, server)
     assert batch(tmp_path, "--cache")[0]["cost_usd"] == 0.03
-    usage, _ = batch(tmp_path, "--cache")
+    usage, _ = batch(tmp_path, "--cache", "--run-id", "r")
     assert (usage["cost_usd"], usage["saved_usd"], usage["reused"]) == (0, 0.03, 2)
+    assert "2 answers reused · 0 tokens in, 0 out · saved $0.03" in run(tmp_path, "status", "r")[1]
+    assert "saved $0.015" in run(tmp_path, "show", "r", "1")[1]
 
 
 def test_calls_in_functions_are_priced(server, tmp_path):

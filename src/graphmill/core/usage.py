@@ -191,7 +191,7 @@ def model_of(spender_name: str) -> str:
 
 
 class RunUsage(dict[str, Usage]):
-    """Usage of a run by model; ``roles`` and ``nodes`` are the same by who called them, as far as that is known."""
+    """Usage of a run by model; ``roles``, ``nodes`` and ``callers`` are the same by who called them, if known."""
 
     __slots__ = ("_spent",)
 
@@ -212,6 +212,16 @@ class RunUsage(dict[str, Usage]):
         found = _summed(self._spent, 2)
         found.pop("", None)
         return found
+
+    @property
+    def callers(self) -> dict[tuple[str, str], Usage]:
+        """Usage by who called which model: its role, or else its node."""
+        sums: dict[tuple[str, str], Usage] = {}
+        for name, usage in self._spent.items():
+            model, role, node = (*name.split(_APART), "", "")[:3]
+            key = role or node, model
+            sums[key] = sums[key] + usage if key in sums else usage
+        return sums
 
 
 def _summed(spent: Mapping[str, Usage], part: int) -> dict[str, Usage]:

@@ -113,8 +113,8 @@ class Report:
         return " · ".join([*parts, duration_text(self.statistics.elapsed_s)])
 
     def usage_lines(self) -> list[str]:
-        """Say how many requests and tokens were used, in total and by model; nothing if no model was called."""
-        return usage_lines(self.statistics.usage)
+        """Say how many requests and tokens were used and what they cost; nothing if no model was called."""
+        return usage_lines(self.statistics.usage, self.policy.budget_usd)
 
     def error_lines(self) -> list[str]:
         """Show up to five failures, one line each; if there are more, similar ones are grouped."""

@@ -273,7 +273,8 @@ def status_lines(view: RunView) -> list[str]:
         lines.append(f"  in process {run.owner.pid} on {host} since {local_time(run.owner.since)}")
     if view.kinds:
         lines.append("  failures: " + " · ".join(f"{kind} {count:,}" for kind, count in view.kinds.items()))
-    return [*lines, *usage_lines(run.usage), *waiting_lines(view.waiting, view.counts.get(Status.WAITING, 0))]
+    used = usage_lines(run.usage, run.policy.get("budget_usd"))
+    return [*lines, *used, *waiting_lines(view.waiting, view.counts.get(Status.WAITING, 0))]
 
 
 def _state(view: RunView) -> str:

@@ -5,26 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphmill.core.usage import NO_USAGE, RunUsage, Usage, cost_text, lost_text
+from graphmill.core.usage import NO_USAGE, RunUsage, Usage, cost_text, lost_text, money_text, to_nano
 from graphmill.report.text import align_columns, count_text, one_line, scaled
 
-_MODEL_CHARS = 50
+_NAME_CHARS = 50
+_CALLERS_SHOWN = 10
 _UNNAMED = "other"
 _TOKEN_PARTS = {"cached_tokens": "cached", "reasoning_tokens": "reasoning", "image_tokens": "image"}
 
 
-def usage_lines(used: Mapping[str, Usage]) -> list[str]:
-    """Say it, also by role and model if there are several: '  120 requests · 48,000 tokens in, 9,600 out'."""
+def usage_lines(used: Mapping[str, Usage], budget_usd: float | None = None) -> list[str]:
+    """Say it: '  120 requests · 48,000 tokens in, 9,600 out · $0.31 of $5.00'; then who called which model."""
     if not used:
         return []
-    lines = [f"  {_text(sum(used.values(), NO_USAGE))}"]
-    rows = []
-    if len(used) > 1:
-        most_first = sorted(used.items(), key=lambda entry: (-entry[1].tokens, -entry[1].requests, entry[0]))
-        rows = [(one_line(name or _UNNAMED, _MODEL_CHARS), _text(usage)) for name, usage in most_first]
-    if isinstance(used, RunUsage):
-        rows += [(one_line(f"as {name}", _MODEL_CHARS), _text(usage)) for name, usage in sorted(used.roles.items())]
+    lines = [f"  {_text(sum(used.values(), NO_USAGE), budget_usd)}"]
+    callers = used.callers if isinstance(used, RunUsage) else {("", model): usage for model, usage in used.items()}
+    if len(callers) == 1:
+        return lines
+    most_first = sorted(
+        callers.items(), key=lambda each: (-each[1].cost_nano, -each[1].tokens, -each[1].requests, each[0])
+    )
+    rows = [
+        (one_line(who, _NAME_CHARS), one_line(model or _UNNAMED, _NAME_CHARS), _text(usage))
+        for (who, model), usage in most_first[:_CALLERS_SHOWN]
+    ]
+    if not any(who for who, _, _ in rows):
+        rows = [row[1:] for row in rows]
     lines += [f"    {line}" for line in align_columns(rows)]
+    if len(callers) > _CALLERS_SHOWN:
+        lines.append(f"    ...and {count_text(len(callers) - _CALLERS_SHOWN, 'more caller')}: --json lists all")
     return lines
 
 
@@ -39,7 +48,8 @@ def usage_parts(used: Mapping[str, Usage]) -> tuple[str, str]:
 def usage_text(usage: Mapping[str, int] | None, cost_nano: int | None) -> str:
     """Say what was used: '1,200 tokens (800 cached, 300 reasoning) · $0.0031'; empty if nothing was metered."""
     usage = usage or {}
-    return " · ".join(filter(None, [_tokens_text(usage), cost_text(cost_nano or 0, usage.get("unpriced", 0))]))
+    cost = cost_text(cost_nano or 0, usage.get("unpriced", 0))
+    return " · ".join(filter(None, [_tokens_text(usage), cost, _saved_text(usage.get("saved_nano", 0))]))
 
 
 def _tokens_text(usage: Mapping[str, int]) -> str:
@@ -67,23 +77,23 @@ def _by_name(used: Mapping[str, Usage]) -> dict[str, Any]:
     return {name or _UNNAMED: usage.to_json() for name, usage in sorted(used.items())}
 
 
-def _text(usage: Usage) -> str:
+def _text(usage: Usage, budget_usd: float | None = None) -> str:
     calls = count_text(usage.requests, "request")
     if usage.reused:
         calls += f", {count_text(usage.reused, 'answer')} reused"
     tokens_in = f"{count_text(usage.input_tokens, 'token')} in{_part(usage.cached_tokens, 'cached')}"
     tokens_out = f"{usage.output_tokens:,} out{_part(usage.reasoning_tokens, 'reasoning')}"
-    return " · ".join(
-        filter(
-            None,
-            [
-                calls,
-                f"{tokens_in}, {tokens_out}",
-                cost_text(usage.cost_nano, usage.unpriced),
-                lost_text(usage.lost_nano),
-            ],
-        )
-    )
+    cost = cost_text(usage.cost_nano, usage.unpriced)
+    if budget_usd is not None:
+        cost = f"{cost or '$0'} of {money_text(to_nano(budget_usd))}"
+    if usage.reported:
+        cost += f" (the provider's own figure for {count_text(usage.reported, 'request')})"
+    parts = calls, f"{tokens_in}, {tokens_out}", cost, _saved_text(usage.saved_nano), lost_text(usage.lost_nano)
+    return " · ".join(filter(None, parts))
+
+
+def _saved_text(saved_nano: int) -> str:
+    return f"saved {money_text(saved_nano)}" if saved_nano else ""
 
 
 def _part(count: int, word: str) -> str:

@@ -80,8 +80,9 @@ def _part_text(part: TracePart, generation: int) -> str:
     if part.row is not None and part.row.attempts > 1:
         texts.insert(0, count_text(part.row.attempts, "attempt"))
     if part.usage is not None:
-        is_free = not (part.usage.requests or part.usage.tokens)
-        texts.append("cached" if is_free else usage_text(part.usage.counts, part.usage.cost_nano))
+        if not (part.usage.requests or part.usage.tokens):
+            texts.append("cached")
+        texts.append(usage_text(part.usage.counts, part.usage.cost_nano))
     if part.row is not None and part.row.generation < generation:
         texts.append(f"generation {part.row.generation}")
     return " · ".join(filter(None, texts))
