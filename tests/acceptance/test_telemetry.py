@@ -58,6 +58,7 @@ def test_a_call_is_a_span_with_what_was_asked_and_what_came_back(watcher, played
     assert (span.kind, span.status.status_code) == (SpanKind.CLIENT, StatusCode.UNSET)
     assert dict(span.attributes) == {
         "graphmill.cost_usd": 0.0015,
+        "graphmill.node": "ask",
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "scripted",
         "gen_ai.request.model": "play",
@@ -176,6 +177,7 @@ def test_what_calls_cost_is_counted_failed_ones_too_and_what_is_not_known_is_not
     [cost] = watcher.points("graphmill.client.cost")
     assert cost.value == pytest.approx(0.00175)
     assert (cost.attributes["gen_ai.request.model"], cost.attributes["gen_ai.operation.name"]) == ("play", "chat")
+    assert (cost.attributes["graphmill.node"], "graphmill.role" in cost.attributes) == ("ask", False)
 
 
 async def in_a_step(item):

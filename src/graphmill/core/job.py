@@ -1,8 +1,10 @@
-"""A job: what the executor is given to do, and the id it goes by."""
+"""A job: what the executor is given to do, the id it goes by, and the paths of its steps."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from numbers import Integral
 from typing import Any, Literal
 from uuid import UUID
@@ -82,6 +84,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 JOB_ID = "job"  # where an item has no other id
 _MOST_ROW_DIGITS = 18  # what a column of SQLite holds
+_STEP_NUMBERS = re.compile(r"[@#]\d+|\[\d+\]")  # of rounds, calls and items
+_ROUND = re.compile(r"@(\d+)")
 _MAPPINGS = (dict, Mapping)  # the check against an abstract class is slow, and nearly all are dicts
 
 
@@ -93,6 +97,18 @@ def sample_id(item_id: str, sample: int) -> str:
 def item_of_sample(job_id: str, sample: int) -> str:
     """Return the id of the item that a job is a sample of."""
     return job_id if sample <= 1 else job_id.removesuffix(f"#{sample}")
+
+
+@lru_cache(maxsize=1024)
+def without_numbers(path: str) -> str:
+    """Return a step's path as the workflow has it: 'debate@2/solve' is 'debate/solve'."""
+    return _STEP_NUMBERS.sub("", path)
+
+
+def round_of(path: str) -> int | None:
+    """Return the number of the innermost round in a step's path; None outside of loops."""
+    found = _ROUND.findall(path) if "@" in path else None
+    return int(found[-1]) if found else None
 
 
 def row_number(position: int) -> int:

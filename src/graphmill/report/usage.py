@@ -25,11 +25,11 @@ def usage_lines(used: Mapping[str, Usage], budget_usd: float | None = None) -> l
     most_first = sorted(
         callers.items(), key=lambda each: (-each[1].cost_nano, -each[1].tokens, -each[1].requests, each[0])
     )
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (one_line(who, _NAME_CHARS), one_line(model or _UNNAMED, _NAME_CHARS), _text(usage))
         for (who, model), usage in most_first[:_CALLERS_SHOWN]
     ]
-    if not any(who for who, _, _ in rows):
+    if not any(row[0] for row in rows):
         rows = [row[1:] for row in rows]
     lines += [f"    {line}" for line in align_columns(rows)]
     if len(callers) > _CALLERS_SHOWN:

@@ -6,15 +6,15 @@ Questions to people are here too: they are asked in this context.
 from __future__ import annotations
 
 import json
-import re
 from asyncio import AbstractEventLoop, Lock
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from contextvars import ContextVar
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from graphmill.core.errors import Permanent, UsageError, cut, message_of
+from graphmill.core.job import without_numbers
 from graphmill.core.json import MOST_LEVELS, canonical, digest, is_too_deep, text_or_json, to_json
 from graphmill.core.result import Failure, Kind
 from graphmill.core.usage import RateLimits, Usage, add_usage, spender
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from graphmill.engine.scheduling.nested_calls import NestedCall
     from graphmill.engine.scheduling.rate_limits import LimitsOwner
 
-_NUMBERING = re.compile(r"[@#]\d+|\[\d+\]")
 ASK = "ask"  # what a question is called in a path, as a step is by its function
 _MAX_SHOWN_CHARS = 500
 C = TypeVar("C", bound="Closable")
@@ -140,7 +139,7 @@ class AttemptContext:
             self.steps.budget.settle(0, usage.cost_nano + usage.lost_nano)
         if is_answer:
             self.attempt.step.record.add_models(model)
-        self.steps.recorder.spend(self.attempt.step.job, spender(model, role, _node_of(self.path)), usage)
+        self.steps.recorder.spend(self.attempt.step.job, spender(model, role, without_numbers(self.path)), usage)
         self.add_unrecorded(usage)
         self.add_usage(usage)
 
@@ -255,12 +254,6 @@ class AttemptContext:
         if not self.path:
             return name
         return f"{self.path}/{name}"
-
-
-@lru_cache(maxsize=1024)
-def _node_of(path: str) -> str:
-    """Return which node a step belongs to: its path without the numbers of rounds, items and calls."""
-    return _NUMBERING.sub("", path)
 
 
 current_context: ContextVar[AttemptContext] = ContextVar("graphmill_context")

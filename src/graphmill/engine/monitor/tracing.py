@@ -13,7 +13,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import StepError
-from graphmill.core.job import Job
+from graphmill.core.job import Job, without_numbers
 from graphmill.core.result import Result
 from graphmill.core.version import __version__
 from graphmill.engine.failures import kind_of, root_cause
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 ERROR = "error.type"
 _NAME = "graphmill"
 _FLUSH_S = 5.0
-_NUMBERS = re.compile(r"\[\d+\]|[@#]\d+")  # of items, rounds and calls: span names should be few
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 
@@ -194,7 +193,7 @@ def error_kind(error: BaseException) -> str:
 
 
 def _span_name(path: str) -> str:
-    return f"graphmill.step {_NUMBERS.sub('', path)}"
+    return f"graphmill.step {without_numbers(path)}"
 
 
 def _attributes(context: AttemptContext) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +15,7 @@ from typing import Any
 import msgspec
 
 from graphmill.core.errors import MOST_MESSAGE_CHARS, AttemptError, Permanent, Transient, cut, message_of
-from graphmill.core.job import item_of_sample
+from graphmill.core.job import item_of_sample, round_of, without_numbers
 from graphmill.core.json import fresh, json_bytes
 from graphmill.core.model_call import COMPLETE, FinishReason, Message, ModelRequest, ModelResponse, Origin, ToolCall
 from graphmill.core.result import UNMET_SCHEMA, Kind
@@ -34,8 +33,6 @@ from graphmill.graph.secrets import Redactor
 
 MAX_REASKS = 2
 _MAX_PROBLEM_CHARS = 1000
-_ROUND = re.compile(r"@(\d+)")
-_NUMBERING = re.compile(r"[@#\[].*")  # of a round, a repeated call or an item, after a node's id in a path
 _SCHEMA_PROMPT = (
     "Answer with one JSON value and nothing else: no fence, no words around it. It must fit this JSON Schema:\n"
 )
@@ -276,15 +273,12 @@ def _correction(text: str, problem: str) -> tuple[Message, Message]:
 
 def origin_of(context: Context, role: str | None = None) -> Origin:
     """Say which step makes a call."""
-    number = 1
-    if "@" in context.path and (rounds := _ROUND.findall(context.path)):
-        number = int(rounds[-1])
     return Origin(
         item=item_of_sample(context.item, context.sample),
         path=context.path,
-        node=_NUMBERING.sub("", context.path.rpartition("/")[2]),
+        node=without_numbers(context.path.rpartition("/")[2]),
         role=role or "",
-        round=number,
+        round=round_of(context.path) or 1,
         sample=context.sample,
         attempt=context.attempt,
         input=context.job_input,

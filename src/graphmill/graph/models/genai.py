@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from graphmill.core.errors import AttemptError
+from graphmill.core.job import without_numbers
 from graphmill.core.json import to_json
 from graphmill.core.model_call import Image, Message, ModelRequest, ModelResponse, ToolCall
 from graphmill.core.usage import Usage, to_usd
@@ -42,6 +43,7 @@ USAGE = {
 COST = "graphmill.cost_usd"  # the conventions have no name for it
 DURATION, TOKENS = "gen_ai.client.operation.duration", "gen_ai.client.token.usage"
 COSTS = "graphmill.client.cost"  # nor a metric
+NODE, ROLE = "graphmill.node", "graphmill.role"
 _CHAT = "chat"
 _PROVIDERS = {"gemini": "gcp.gemini"}  # protocols that have another name in the conventions
 _DURATIONS = [0.01 * 2**power for power in range(14)]
@@ -95,9 +97,12 @@ class _ObservedCall:
             REQUEST_MODEL: request.model,
             **_server(address),
         }
+        origin = request.origin
+        named = {NODE: without_numbers(origin.path), ROLE: origin.role}
+        self._caller = {name: value for name, value in named.items() if value}
         self._span: Span | None = None
         if spans is not None:
-            self._span = _start_span(spans, request, self._shared)
+            self._span = _start_span(spans, request, self._shared | self._caller)
             self._set_messages(INPUT_MESSAGES, [_message(each) for each in request.messages])
         self._started = perf_counter()
 
@@ -128,7 +133,7 @@ class _ObservedCall:
 
     def _end(self, shared: Mapping[str, Any], usage: Usage | None, kind: str | None) -> None:
         if self._instruments is not None:
-            self._instruments.record(perf_counter() - self._started, usage, shared, kind)
+            self._instruments.record(perf_counter() - self._started, usage, shared, self._caller, kind)
         if self._span is not None:
             if usage is not None:
                 self._span.set_attributes(_counts(usage))
@@ -150,14 +155,21 @@ class _Instruments(NamedTuple):
     tokens: Histogram
     cost: Counter
 
-    def record(self, took_s: float, usage: Usage | None, shared: Mapping[str, Any], kind: str | None) -> None:
-        """Record one call."""
+    def record(
+        self,
+        took_s: float,
+        usage: Usage | None,
+        shared: Mapping[str, Any],
+        caller: Mapping[str, str],
+        kind: str | None,
+    ) -> None:
+        """Record one call; its cost also by who called."""
         self.duration.record(took_s, shared if kind is None else {**shared, ERROR: kind})
         if usage is not None and usage.tokens:
             self.tokens.record(usage.input_tokens, {**shared, TOKEN_TYPE: "input"})
             self.tokens.record(usage.output_tokens, {**shared, TOKEN_TYPE: "output"})
         if usage is not None and usage.cost_nano:
-            self.cost.add(to_usd(usage.cost_nano), shared)
+            self.cost.add(to_usd(usage.cost_nano), {**shared, **caller})
 
 
 @lru_cache(maxsize=4)

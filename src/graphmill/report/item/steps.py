@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from graphmill.core.job import row_number
+from graphmill.core.job import round_of, row_number
 from graphmill.core.result import Trace, TraceStep
 from graphmill.core.usage import Usage
 from graphmill.journal.bodies import usage_from
 from graphmill.journal.records import ItemHistory, RunRecord, StepRow
 from graphmill.report.item.trace import read_body, read_output
 
-_ROUND = re.compile(r"@(\d+)")
 _PLACE = re.compile(r"(?:@|\[)\d.*")
 _CALL = "complete"  # the name of the steps of gm.complete
 
@@ -154,12 +153,6 @@ def _row_step(name: str, row: StepRow, *, has_steps_inside: bool) -> TraceStep:
         usage=usage,
         cost_nano=None if usage is None else usage.cost_nano,
     )
-
-
-def round_of(path: str) -> int | None:
-    """Return the number of the innermost round in a step's path; None outside of loops."""
-    found = _ROUND.findall(path)
-    return int(found[-1]) if found else None
 
 
 def node_of(path: str) -> str:
