@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from statistics import median
 
-from benchmarks.figure import Figure, Reading
+from benchmarks.figure import Figure, Reading, middle
 from graphmill.core.model_call import Message, ModelRequest
 from graphmill.core.usage import Usage
 from graphmill.engine.scheduling.budget import Budget, Claim
@@ -33,8 +32,7 @@ def _once() -> float:
 
 
 def _measure() -> Reading:
-    values = [_once() for _ in range(_REPETITIONS)]
-    return Reading(value=median(values), lowest=min(values), highest=max(values), repetitions=_REPETITIONS)
+    return middle([_once() for _ in range(_REPETITIONS)])
 
 
 FIGURE = Figure(

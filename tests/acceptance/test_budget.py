@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import cycle, repeat
 
 import pytest
 
@@ -22,8 +23,9 @@ NODE = {"id": "ask", "type": "llm", "params": {"model": "own/m", "prompt": "Item
 class Ledger:
     """Answers, and writes down what each answer costs."""
 
-    def __init__(self, tokens=10, takes_s=0.0):
-        self.tokens, self.takes_s = tokens, takes_s
+    def __init__(self):
+        self.answers = repeat("yes")
+        self.takes_s = 0.0
         self.billed_nano = 0
         self.requests = 0
 
@@ -33,9 +35,9 @@ class Ledger:
 
     async def _play(self, writer):
         await asyncio.sleep(self.takes_s)
-        self.billed_nano += 100 * INPUT * 1000 + self.tokens * OUTPUT * 1000
-        choice = {"message": {"content": "yes"}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 100, "completion_tokens": self.tokens}
+        self.billed_nano += 100 * INPUT * 1000 + 10 * OUTPUT * 1000
+        choice = {"message": {"content": next(self.answers)}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 100, "completion_tokens": 10}
         writer.write(reply({"choices": [choice], "usage": usage}))
         await writer.drain()
         return True
@@ -56,8 +58,8 @@ def server(tmp_path, monkeypatch):
         yield found
 
 
-def spent(folder, name="r"):
-    usage = json.loads(run(folder, "status", name, "--json")[1])["usage"]
+def spent(folder):
+    usage = json.loads(run(folder, "status", "r", "--json")[1])["usage"]
     return usage["cost_usd"] or 0.0, usage["lost_usd"]
 
 
@@ -79,32 +81,26 @@ def test_the_run_pauses_when_nothing_more_may_start_and_goes_on_with_more(server
     assert round(spent(tmp_path)[0] * 1e9) == server.answer.billed_nano
 
 
-@pytest.mark.parametrize("is_function", [True, False])
-def test_calls_in_functions_in_batches_and_asked_again_keep_to_it_too(server, tmp_path, is_function):
-    served = server.answer
-    if is_function:
-        answers = iter(["no", "no", "{}"] * 100)
+def test_calls_in_functions_that_are_asked_again_keep_to_it(server):
+    server.answer.answers = cycle(["no", "no", "{}"])
 
-        async def ask(item):
-            return (await gm.complete("own/m", str(item["n"]), max_tokens=MOST, schema={"type": "object"})).data
+    async def ask(item):
+        return (await gm.complete("own/m", str(item), max_tokens=MOST, schema={"type": "object"})).data
 
-        async def play(writer):
-            served.billed_nano += 100 * INPUT * 1000 + 10 * OUTPUT * 1000
-            choice = {"message": {"content": next(answers)}, "finish_reason": "stop"}
-            writer.write(reply({"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 10}}))
-            await writer.drain()
-            return True
+    require_stopped_at_two_dollars(ask, server)
 
-        server.answer = lambda _: play
-        graph = ask
-    else:
-        inner = {**NODE, "batch": {"times": 4, "as": "k", "parallel": True}}
-        (tmp_path / "b.yaml").write_text(json.dumps({"inputs": {"n": {}}, "nodes": [inner]}))
-        graph = gm.load("b.yaml")
-    report = gm.batch(graph, [{"n": 1}, {"n": 2}, {"n": 3}, {"n": 4}], policy=gm.Policy(concurrency=8, budget_usd=2))
+
+def test_calls_in_parallel_batches_keep_to_it(server, tmp_path):
+    inner = {**NODE, "batch": {"times": 4, "as": "k", "parallel": True}}
+    (tmp_path / "b.yaml").write_text(json.dumps({"inputs": {"n": {}}, "nodes": [inner]}))
+    require_stopped_at_two_dollars(gm.load("b.yaml"), server)
+
+
+def require_stopped_at_two_dollars(graph, server):
+    report = gm.batch(graph, [{"n": n} for n in range(4)], policy=gm.Policy(concurrency=8, budget_usd=2))
     assert report.stopped == "budget"
     total = sum(usage.cost_nano for usage in report.statistics.usage.values())
-    assert total == served.billed_nano <= 2_000_000_000
+    assert total == server.answer.billed_nano <= 2_000_000_000
 
 
 def test_what_has_no_bound_or_no_price_is_refused_before_the_first_item(server, tmp_path):
@@ -121,6 +117,20 @@ def test_what_has_no_bound_or_no_price_is_refused_before_the_first_item(server, 
     assert "prices: {own/other:" in refusal(node(model="own/other", max_tokens=5))
     assert "image by URL" in refusal(node(max_tokens=5, images=["http://127.0.0.1/x.png"]))
     assert "billed apart" in refusal(node(max_tokens=5, extra={"web_search_options": {}}))
+    assert "--max-tokens" in refusal(node(max_tokens=5, extra={"max_tokens": None}))
+    settings = tmp_path / "graphmill.yaml"
+    settings.write_text(f"{settings.read_text()}models: {{searching: {{model: own/m, extra: {{tools: []}}}}}}\n")
+    assert "billed apart" in refusal(node(model="searching", max_tokens=5, extra={"user": "me"}))
+
+
+def test_what_has_a_bound_in_another_way_runs(server, tmp_path):
+    def succeeds(**params):
+        llm = {**NODE, "params": {"model": "own/m", "prompt": "${n}", **params}}
+        (tmp_path / "w.yaml").write_text(json.dumps({"inputs": {"n": {}}, "nodes": [llm]}))
+        return run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--budget", "100", "--limit", "1")[0] == 0
+
+    assert succeeds(extra={"max_completion_tokens": 5})
+    assert succeeds(model="scripted/x", images=["http://127.0.0.1/x.png"])  # it costs nothing
 
 
 def test_a_call_that_turns_out_to_have_no_bound_fails_its_item(server):
@@ -191,4 +201,4 @@ def test_what_functions_report_counts(tmp_path, monkeypatch, caplog):
 
     report = gm.batch(work, range(50), policy=gm.Policy(budget_usd=1, concurrency=1))
     assert (report.stopped, report.statistics.succeeded) == ("budget", 3)
-    assert "cannot be bounded beforehand" in caplog.text
+    assert "cannot limit calls made with other clients" in caplog.text

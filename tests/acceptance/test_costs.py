@@ -61,7 +61,7 @@ nodes:
 """
 
 
-def test_cost_is_told_by_role_and_node_too_after_a_resume_as_well(server, tmp_path):
+def test_cost_is_reported_by_role_and_node_too_after_a_resume_as_well(server, tmp_path):
     settings(tmp_path, server, f"{PRICES}\nroles: {{writer: own/m, judge: own/m}}")
     (tmp_path / "w.yaml").write_text(f"inputs: {{n: {{}}}}{ROLES}")
     answers = [said("yes")] * 7 + [reply({"error": {"message": "no"}}, 400)] + [said("yes")] * 5
@@ -144,12 +144,16 @@ def test_what_functions_report_is_priced(server, tmp_path):
         gm.report_usage("acme/unknown", input_tokens=n)
         gm.report_usage("acme/unknown", cost_usd=0.5)
         gm.report_usage("openai/gpt-5-mini", input_tokens=1_000_000)
+        gm.report_usage(
+            "openai/gpt-4o", input_tokens=2_000_000, cached_tokens=1_000_000, output_tokens=9, reasoning_tokens=9
+        )
 
     assert gm.batch(plain, [500_000]).statistics.usage["acme/small"].cost_nano == 2_000_000_000
     usage = gm.batch(quick, [1]).statistics.usage
     unknown = usage["acme/unknown"]
     assert (unknown.cost_nano, unknown.unpriced, unknown.reported) == (500_000_000, 1, 1)
     assert usage["openai/gpt-5-mini"].cost_nano == 250_000_000
+    assert (usage["openai/gpt-4o"].cost_nano, usage["openai/gpt-4o"].reasoning_tokens) == (3_750_090_000, 9)
     gm.report_usage("acme/small")  # outside of a run
     with pytest.raises(gm.UsageError, match="input_tokens must be an integer"):
         gm.report_usage("acme/small", input_tokens=-1)

@@ -40,7 +40,7 @@ def test_it_shows_items_models_limits_first_prompts_and_a_range_of_cost_and_send
         assert part in out
     assert "Solve 0" in out
     assert "In short words" in out
-    assert "as written, since it depends" in out
+    assert "template shown: it depends on earlier outputs" in out
     assert "Judge ${solve.best.response}" in out
     assert "no price is known for own/other" in out
     assert "q3" not in out
@@ -50,6 +50,26 @@ def test_it_shows_items_models_limits_first_prompts_and_a_range_of_cost_and_send
     assert 0 < low < high
     first = found["items"][0]["calls"][0]
     assert first["messages"][1] == {"role": "user", "content": "Solve 0"}
+
+
+CHOSEN = """
+inputs: {n: {}, judge_model: {default: own/m}, most: {default: 30}}
+nodes:
+  - {id: draft, type: llm, params: {model: "${judge_model}", prompt: "Draft ${n}", max_tokens: "${most}"}}
+  - {id: judge, type: llm, params: {model: "${judge_model}", prompt: "Judge ${draft.response}", max_tokens: "${most}"}}
+  - {id: chosen, type: llm, params: {model: "${draft.response}", prompt: "Again ${n}"}}
+"""
+
+
+def test_a_model_named_by_an_input_is_known_also_beside_what_is_not(server, tmp_path):
+    (tmp_path / "w.yaml").write_text(CHOSEN)
+    code, out, err = run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--dry-run", "--limit", "1", "--json")
+    assert code == 0, err
+    draft, judge, chosen = json.loads(out)["items"][0]["calls"]
+    assert (judge["model"], judge["is_open"], judge["output_tokens"]) == ("own/m", True, draft["output_tokens"])
+    assert draft["output_tokens"] == [20, 30]
+    assert (chosen["model"], chosen["cost_usd"]) == ("${draft.response}", None)
+    assert chosen["messages"] == [{"role": "user", "content": "Again 0"}]
 
 
 def test_the_run_costs_no_more_than_the_estimate_says_at_most(server, tmp_path):

@@ -92,3 +92,18 @@ def test_a_judge_after_a_batch_may_spend_what_the_batch_has_left_of_its_budget(s
     report = gm.batch(ask, ITEMS, run_id="k7f2", journal=store, policy=policy, scorers="judge")
     assert report.passes[0].stopped == "budget"
     assert report.passes[0].policy.budget_usd == 0.5
+
+
+def test_a_judge_may_not_spend_what_a_lost_answer_may_have_cost(store, played):
+    played.settings("prices: {scripted/play: {input: 100, output: 100}}\nmodels: {default: scripted/play}")
+    answers = iter([OSError("the answer is lost"), *[answer("42")] * 3])
+    played.by = lambda request: judged(1) if "judge" in str(request.messages[0]) else next(answers)
+
+    async def ask(item):
+        return {"answer": (await gm.complete("scripted/play", item["problem"], max_tokens=10)).text}
+
+    policy = gm.Policy(budget_usd=100.0, concurrency=1, retry=gm.Retry(wait_s=0))
+    report = gm.batch(ask, ITEMS, run_id="k7f2", journal=store, policy=policy, scorers="judge")
+    used = report.statistics.usage["scripted/play"]
+    assert used.lost_nano > 0
+    assert report.passes[0].policy.budget_usd == pytest.approx(100 - (used.cost_nano + used.lost_nano) / 1e9)

@@ -160,7 +160,7 @@ class TestRuns:
         code, _, err = run(tmp_path, *batch, "played")
         assert (code, "is a rehearsal" in err) == (2, True)
         code, _, err = run(tmp_path, *batch, "real", "--rehearse")
-        assert (code, "is no rehearsal" in err) == (2, True)
+        assert (code, "is not a rehearsal" in err) == (2, True)
 
     def test_the_option_takes_no_input_for_its_file(self, debate, tmp_path):
         out = answered(tmp_path, "run", debate, "--rehearse", "problem=x", "--json")

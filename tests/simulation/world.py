@@ -150,8 +150,8 @@ class World:
             used = price.used
         finally:
             self._end_payment(payment, used)
-            context.settle(price.most * _DOLLAR, used * _DOLLAR)
-            context.report(Usage(requests=1, cost_nano=used * _DOLLAR), "m", is_settled=True)
+            usage = Usage(requests=1, cost_nano=used * _DOLLAR)
+            context.report(usage, "m", reserved_nano=price.most * _DOLLAR)
 
     def _end_payment(self, payment, used=0):
         if not self.is_over:

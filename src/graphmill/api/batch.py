@@ -133,14 +133,10 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
     policy = policy_for(function, policy, concurrency=concurrency, isolation=isolation)
     if run_id is not None and (before := await asyncio.to_thread(find_run, journal, run_id)) is not None:
         policy = with_budget_of(before, policy)
-    judges = find_scorers(scorers)
-    for judge in judges:
-        _ = (
-            judge.fingerprint
-        )  # reads what it needs, such as the judge's rubric and model: before the batch, not after it
-    if judges and run_id is None and journal is None:
+    found_scorers = find_scorers(scorers)
+    if found_scorers and run_id is None and journal is None:
         raise UsageError("scorers need a recorded batch; pass run_id or journal")
-    for scorer in judges:  # before the batch, which may be long and dear
+    for scorer in found_scorers:  # before the batch, which may be long and dear
         await scorer.try_out()
     if answers and run_id is None:
         raise UsageError("answers need the run_id of the run whose items wait for them")
@@ -152,7 +148,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
                 graph=function,
                 items=items,
                 policy=policy,
-                options={"id_field": id_field, **(notes or {}), **scorers_note(judges)},
+                options={"id_field": id_field, **(notes or {}), **scorers_note(found_scorers)},
                 run_id=run_id,
                 total=total,
                 on_change=on_change,
@@ -174,7 +170,7 @@ async def abatch(  # noqa: PLR0913  one parameter per choice
         )
         report = replace(report, samples=samples, notes=(*report.notes, *bad_rows_notes(given)))
         place = None if recording is None else recording.place
-        return await score_after(report, judges, place, budget_usd=policy.budget_usd, **hooks)
+        return await score_after(report, found_scorers, place, budget_usd=policy.budget_usd, **hooks)
 
 
 batch = blocking(abatch)
@@ -374,7 +370,7 @@ def _require_costs(graph: Graph, policy: Policy) -> None:
     """Refuse budgets that could not be kept to, before the first item."""
     problems = unpriced_budgets(graph)
     if policy.budget_usd is not None:
-        problems += [f"a budget needs a bound of every call; {problem}" for problem in unbounded_calls(graph)]
+        problems += unbounded_calls(graph)
     if problems:
         raise UsageError("\n".join(problems))
 
@@ -413,8 +409,8 @@ def policy_for(
 
 
 _UNBOUNDED_NOTE = (
-    "calls that a function or another library makes by itself cannot be bounded beforehand: for them the budget counts "
-    "what they report (gm.complete is bounded)"
+    "the budget cannot limit calls made with other clients in advance; it counts what they report. gm.complete calls "
+    "are limited"
 )
 
 

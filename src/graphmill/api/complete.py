@@ -289,7 +289,7 @@ def report_usage(
     requests: int = 1,
     cost_usd: float | None = None,
 ) -> None:
-    """Add what a call of a model used that this function has made by itself, with another client.
+    """Report the usage of a model call made with another client.
 
     ``model`` is ``provider/model`` or a name in ``graphmill.yaml``; its tokens are priced as those of other calls,
     unless ``cost_usd`` says what they cost. ``input_tokens`` include ``cached_tokens``, ``output_tokens`` the

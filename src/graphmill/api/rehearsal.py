@@ -34,7 +34,15 @@ def rehearsing(given: Rehearse | None) -> Iterator[None]:
 
 def rehearsing_as(run: RunRecord) -> AbstractContextManager[None]:
     """Rehearse as a recorded run did, if it is a rehearsal."""
-    return rehearsing(script_of(run))
+    script = run.options.get(REHEARSE)
+    if script != _UNNAMED:
+        return rehearsing(True if script == "" else script)
+    if current_rehearsal.get() is None:
+        raise UsageError(
+            f"run {run.id} is a rehearsal by a function that only its program has; call "
+            f"gm.batch(…, run_id={run.id!r}, rehearse=function) there"
+        )
+    return rehearsing(None)
 
 
 def scoring_as(run: RunRecord) -> AbstractContextManager[None]:
@@ -42,19 +50,6 @@ def scoring_as(run: RunRecord) -> AbstractContextManager[None]:
     if run.options.get(REHEARSE) == _UNNAMED:
         return rehearsing(current_rehearsal.get() is None)
     return rehearsing_as(run)
-
-
-def script_of(run: RunRecord) -> str | bool | None:
-    """Return what answers in a recorded rehearsal; None for any other run."""
-    script = run.options.get(REHEARSE)
-    if script == _UNNAMED and current_rehearsal.get() is None:
-        raise UsageError(
-            f"run {run.id} is a rehearsal by a function that only its program has; call "
-            f"gm.batch(…, run_id={run.id!r}, rehearse=function) there"
-        )
-    if script == _UNNAMED:
-        return None
-    return True if script == "" else script
 
 
 def _rehearsal(given: Rehearse | None) -> Rehearsal | None:
@@ -85,10 +80,10 @@ def require_same(run: RunRecord) -> None:
     was, now = REHEARSE in run.options, current_rehearsal.get() is not None
     if was and not now:
         raise UsageError(
-            f"run {run.id} is a rehearsal; give another run id, or rehearse again (--rehearse, rehearse=True)"
+            f"run {run.id} is a rehearsal; use another run id, or rehearse again (--rehearse, rehearse=True)"
         )
     if now and not was:
-        raise UsageError(f"run {run.id} is no rehearsal; give another run id, or leave --rehearse (rehearse=) out")
+        raise UsageError(f"run {run.id} is not a rehearsal; use another run id, or remove --rehearse (rehearse=)")
 
 
 @contextmanager

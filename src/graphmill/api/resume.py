@@ -86,9 +86,7 @@ async def aresume(  # noqa: PLR0913  one parameter per choice
             graph=function,
             items=series,
             policy=rules,
-            options={"id_field": None}
-            | {name: value for name, value in options.items() if name not in ("effect", "version")}
-            | dict(notes or {}),
+            options={**options, **(notes or {})},
             run_id=run.id,
             run=run,
             total=total,

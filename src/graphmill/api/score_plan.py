@@ -12,7 +12,7 @@ from graphmill.api.complete import complete
 from graphmill.api.recording import JournalRef, Recording, graph_note
 from graphmill.core.errors import UsageError
 from graphmill.core.result import Result, TraceStep
-from graphmill.core.usage import to_usd
+from graphmill.core.usage import spent_nano, to_usd
 from graphmill.engine.policy import Policy, require_policy
 from graphmill.engine.results.recorder import Recorder
 from graphmill.graph.fingerprint import graph_fingerprints, packages_of
@@ -85,8 +85,8 @@ def policy_of_pass(archive: Archive, run: RunRecord, scorer: Scorer, budget_usd:
     if budget_usd is None or "complete" not in scorer.takes:
         return None
     others = [run, *(each for each in passes_of(archive, run) if each.id != pass_id(run.id, scorer.name))]
-    spent_nano = sum(usage.cost_nano for each in others for usage in each.usage.values())
-    return Policy(budget_usd=max(budget_usd - to_usd(spent_nano), _LEAST_USD))
+    left_usd = budget_usd - to_usd(sum(spent_nano(each.usage) for each in others))
+    return Policy(budget_usd=max(left_usd, _LEAST_USD))
 
 
 def graph_of_pass(run: RunRecord, scorer: Any = None) -> ScoringPass:

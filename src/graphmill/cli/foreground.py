@@ -395,9 +395,8 @@ def model_details(
     if not choices:
         return models
     require_nodes(run)
-    params = ModelParams(temperature=choices["temperature"], max_tokens=choices["max_tokens"])
     with rehearsing_as(run):
-        other = change_models(run, graph_of(run), choices["models"], on_change, **params)
+        other = change_models(run, graph_of(run), on_change=on_change, **choices)
     changes = tuple(other.words.values()) or models
     fate = {"keep": "kept", "invalidate": "redone"}.get(other.on_change)
     if results and fate:

@@ -83,8 +83,8 @@ class Engine:
         self._workers = Workers(policy, self._recorder, abandoned=self._attempt_abandoned)
         outbox = Outbox(scheduler.position_of)
         self._observers = Observers(options.hooks, self._workers, window=scheduler.window, deliver=outbox.put)
-        self.budget = self._open_budget(policy, loop)
-        budget = None if self.budget is None else self.budget.budget
+        self.budget_gate = self._open_budget(policy, loop)
+        budget = None if self.budget_gate is None else self.budget_gate.budget
         self._statistics = RunStatistics(scheduler, self._recorder, budget, now=loop.time())
         self._monitor = Monitor(
             self, scheduler, self._recorder, self._statistics, self._observers, options, now=loop.time()
@@ -113,7 +113,7 @@ class Engine:
         if policy.budget_usd is None:
             return None
         budget = Budget(to_nano(policy.budget_usd), spent_nano(self._recorder.usage))
-        return BudgetGate(self, budget, loop, self._recorder.hold)
+        return BudgetGate(self, budget, loop, self._recorder.save_committed)
 
     def _make_driver(self, policy: Policy, random: Random, commits: Commits) -> Driver:
         scheduler, workers = self._scheduler, self._workers
@@ -125,7 +125,8 @@ class Engine:
         nested_calls = NestedCalls(self, scheduler.lanes, workers.loop, classifier)
         steps = Steps(
             workers, commits, self._recorder, nested_calls,
-            retry=policy.retry, classifier=classifier, random=random, tracing=self._tracing, budget=self.budget,
+            retry=policy.retry, classifier=classifier, random=random, tracing=self._tracing,
+            budget_gate=self.budget_gate,
         )  # fmt: skip
         return Driver(
             self, scheduler, workers, lives, steps,
@@ -304,8 +305,8 @@ class Engine:
             self._admission.close()
             self._observers.notify(events.RunStopped, reason=reason, message=failure.message)
             self._driver.stop(failure)
-            if self.budget is not None:
-                self.budget.stop(failure)
+            if self.budget_gate is not None:
+                self.budget_gate.stop(failure)
             self._watch_on_result()
             self._results.outbox.wake()
         elif not self._timers.is_set("drain"):
@@ -442,8 +443,8 @@ class Engine:
 
     def stop_for_budget(self) -> None:
         """Stop because nothing more may start under the budget."""
-        if self.budget is not None and self.stopped is None:
-            message = f"the budget is used up: {self.budget.budget}"
+        if self.budget_gate is not None and self.stopped is None:
+            message = f"the budget is used up: {self.budget_gate.budget}"
             self.drain(StopReason.BUDGET, message, within_s=self._stop.drain_s)
 
     def source_ended(self, count: int, error: GraphmillError | None) -> None:

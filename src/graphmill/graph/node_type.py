@@ -91,11 +91,11 @@ class StepContext(Protocol):
     async def reserve(self, nano: int) -> None:
         """Wait until the budget has room for a call that costs at most this."""
 
-    def settle(self, reserved_nano: int, used_nano: int) -> None:
-        """Note what a call used for which so much was reserved."""
+    def release(self, nano: int) -> None:
+        """Return what was reserved for a call that used nothing."""
 
     def report(
-        self, usage: Usage, model: str, *, role: str = "", is_answer: bool = True, is_settled: bool = False
+        self, usage: Usage, model: str, *, role: str = "", is_answer: bool = True, reserved_nano: int = 0
     ) -> None:
         """Add to what the attempt has used, of this model."""
 
@@ -189,16 +189,16 @@ class Context:
         return self._context.usage
 
     def report_usage(
-        self, usage: Usage, model: str = "", *, role: str = "", is_answer: bool = True, is_settled: bool = False
+        self, usage: Usage, model: str = "", *, role: str = "", is_answer: bool = True, reserved_nano: int = 0
     ) -> None:
         """Add usage of a model, by default of the target; it counts even if the attempt fails.
 
         ``role`` is that of the node. Pass ``is_answer=False`` if the model did not answer: results name only models
-        that did. ``is_settled`` says that a budget has counted it already.
+        that did. ``reserved_nano`` is what the budget had reserved for it.
         """
         if not model and self.target is not None:
             model = self.target.lane
-        self._context.report(usage, model, role=role, is_answer=is_answer, is_settled=is_settled)
+        self._context.report(usage, model, role=role, is_answer=is_answer, reserved_nano=reserved_nano)
 
     @property
     def has_budget(self) -> bool:
@@ -209,9 +209,9 @@ class Context:
         """Wait until the run's budget has room for a call that costs at most this."""
         await self._context.reserve(nano)
 
-    def settle(self, reserved_nano: int, used_nano: int) -> None:
-        """Note what a call used for which so much was reserved."""
-        self._context.settle(reserved_nano, used_nano)
+    def release(self, nano: int) -> None:
+        """Return what was reserved for a call that used nothing."""
+        self._context.release(nano)
 
     @property
     def job_time_s(self) -> float:
@@ -245,17 +245,17 @@ class _NoStep:
         return ""
 
     def report(
-        self, usage: Usage, model: str, *, role: str = "", is_answer: bool = True, is_settled: bool = False
+        self, usage: Usage, model: str, *, role: str = "", is_answer: bool = True, reserved_nano: int = 0
     ) -> None:
-        del usage, model, role, is_answer, is_settled
+        del usage, model, role, is_answer, reserved_nano
 
     has_budget = False
 
     async def reserve(self, nano: int) -> None:
         del nano
 
-    def settle(self, reserved_nano: int, used_nano: int) -> None:
-        del reserved_nano, used_nano
+    def release(self, nano: int) -> None:
+        del nano
 
     async def wait_for_next_call(self, estimated_tokens: int) -> None:
         del estimated_tokens

@@ -114,7 +114,7 @@ class HeldFile:
         self._path = path
         self._memory: mmap.mmap | None = None
 
-    def hold(self, nano: int) -> None:
+    def write(self, nano: int) -> None:
         """Write the number; JournalError on a full disk: money could then be spent twice."""
         if self._path is None:
             return

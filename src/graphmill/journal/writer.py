@@ -152,10 +152,10 @@ class JournalWriter:
             else:
                 self._spent[job.id] = add_by_model(before, {spender: usage})
 
-    def hold(self, nano: int) -> None:
+    def save_committed(self, nano: int) -> None:
         """Note what the run counts as spent if it dies now."""
         self._held_nano = nano
-        self._held.hold(nano)
+        self._held.write(nano)
 
     def record_call(self, job: Job, path: str, encode: Callable[[], bytes]) -> None:
         """Hold a call's row until that of its step, unless the run records none, or its item is done.

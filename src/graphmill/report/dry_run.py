@@ -14,7 +14,7 @@ SHOWN_ITEMS = 3
 LOOKED_AT = 100
 _MESSAGE_CHARS = 300
 _CALLS_SHOWN = 6
-_WHY = "a rough estimate from the first items: four characters are a token, answers are short or as long as allowed"
+_WHY = "a rough estimate from the first items: 4 characters per token, answers between 20 tokens and their limit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ def _item_lines(name: str, calls: Sequence[PlannedCall]) -> Iterator[str]:
     for call in calls[:_CALLS_SHOWN]:
         who = call.role or call.path
         times = "" if call.calls == Range(1, 1) else f" · {_numbers(call.calls)} calls"
-        open_text = " · as written, since it depends on what runs before" if call.is_open else ""
+        open_text = " · template shown: it depends on earlier outputs" if call.is_open else ""
         yield f"  {one_line(who, 40)}  {call.model}{times}{open_text}"
         for message in call.messages:
             yield f"    {message.role:<8} {one_line(message.text, _MESSAGE_CHARS)}"

@@ -156,23 +156,13 @@ def _notebook_display() -> Any:
 
 
 def _both(on_progress: OnProgress, show: Callable[[Progress], None]) -> Callable[[Progress], Any]:
-    if on_progress is None:
-        return _on_loop(show)
+    """Call both on the loop's thread: what another thread displays belongs to no cell of a notebook."""
 
     async def call(progress: Progress) -> None:
         show(progress)
-        found = on_progress(progress)
+        found = None if on_progress is None else on_progress(progress)
         if isawaitable(found):
             await found
-
-    return call
-
-
-def _on_loop(show: Callable[[Progress], None]) -> Callable[[Progress], Any]:
-    """Show it on the loop's thread: what another thread displays belongs to no cell of a notebook."""
-
-    async def call(progress: Progress) -> None:
-        show(progress)
 
     return call
 

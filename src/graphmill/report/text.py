@@ -247,10 +247,10 @@ def _short_word(word: str) -> str:
     return f"{word[: _WORD_CHARS - _WORD_END_CHARS - 1]}…{word[-_WORD_END_CHARS:]}"
 
 
-def align_columns(rows: Sequence[Sequence[str]], *, gap: str = "   ") -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Align rows of short texts in columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [gap.join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return ["   ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def count_text(count: int, word: str) -> str:

@@ -118,7 +118,8 @@ class Scorer:
             await opening
 
     async def try_out(self) -> None:
-        """Open it and close it again."""
+        """Read what it needs, such as the judge's rubric and model; open it and close it again."""
+        _ = self.fingerprint
         try:
             await self.open()
         finally:

@@ -30,7 +30,7 @@ class Attempt:
     def idempotency_key(self):
         return "key"
 
-    def report(self, usage, model, *, role, is_answer, is_settled):
+    def report(self, usage, model, *, role, is_answer, reserved_nano):
         self.reported.append((usage, model, is_answer))
 
 

@@ -71,6 +71,7 @@ from graphmill.graph.models.nodes import models_used
 from graphmill.graph.workflow import load, prompt_workflow
 from graphmill.journal.resume import OnChange
 from graphmill.report.dry_run import LOOKED_AT, DryRun
+from graphmill.report.text import count_text
 
 Inputs = Annotated[
     list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Inputs fixed for all items.", show_default=False)
@@ -292,7 +293,10 @@ def _show_dry_run(
         total = len(first)
     shown = DryRun(
         title=graph.name,
-        details=(f"{'?' if total is None else f'{total:,}'} items", *_details(graph, items.name, samples, policy)),
+        details=(
+            "? items" if total is None else count_text(total, "item"),
+            *_details(graph, items.name, samples, policy),
+        ),
         jobs=None if total is None else total * samples,
         limits=tuple(_limits(policy)),
         items=planned,

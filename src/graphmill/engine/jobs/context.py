@@ -129,14 +129,14 @@ class AttemptContext:
     # -- usage ---------------------------------------------------------------------------------------------------------
 
     def report(
-        self, usage: Usage, model: str, *, role: str = "", is_answer: bool = True, is_settled: bool = False
+        self, usage: Usage, model: str, *, role: str = "", is_answer: bool = True, reserved_nano: int = 0
     ) -> None:
         """Add to the usage of the attempt, and of everything it is part of, however that ends.
 
-        ``is_settled`` says that a budget has counted it already.
+        ``reserved_nano`` is what a budget had reserved for it.
         """
-        if self.steps.budget is not None and not is_settled:
-            self.steps.budget.settle(0, usage.cost_nano + usage.lost_nano)
+        if self.steps.budget_gate is not None:
+            self.steps.budget_gate.settle(reserved_nano, usage.cost_nano + usage.lost_nano)
         if is_answer:
             self.attempt.step.record.add_models(model)
         self.steps.recorder.spend(self.attempt.step.job, spender(model, role, without_numbers(self.path)), usage)
@@ -189,17 +189,17 @@ class AttemptContext:
     @property
     def has_budget(self) -> bool:
         """Whether the run has one."""
-        return self.steps.budget is not None
+        return self.steps.budget_gate is not None
 
     async def reserve(self, nano: int) -> None:
         """Wait until the budget has room for a call that costs at most this."""
-        if self.steps.budget is not None:
-            await self.steps.budget.reserve(self.attempt, nano)
+        if self.steps.budget_gate is not None:
+            await self.steps.budget_gate.reserve(self.attempt, nano)
 
-    def settle(self, reserved_nano: int, used_nano: int) -> None:
-        """Note what a call used for which so much was reserved."""
-        if self.steps.budget is not None:
-            self.steps.budget.settle(reserved_nano, used_nano)
+    def release(self, nano: int) -> None:
+        """Return what was reserved for a call that used nothing."""
+        if self.steps.budget_gate is not None:
+            self.steps.budget_gate.settle(nano, 0)
 
     # -- nested calls --------------------------------------------------------------------------------------------------
 

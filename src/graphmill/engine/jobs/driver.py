@@ -164,7 +164,8 @@ class Driver:
         """Begin or resume the owner of a request that got its slot."""
         owner = request.owner
         if isinstance(owner, JobState):
-            if self._engine.budget is not None and self._engine.budget.budget.is_spent:
+            gate = self._engine.budget_gate
+            if gate is not None and gate.budget.is_spent:
                 self._engine.stop_for_budget()
             else:
                 self._begin_job(owner, request)

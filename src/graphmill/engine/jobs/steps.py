@@ -64,9 +64,9 @@ class Steps:
         classifier: Classifier,
         random: Random,
         tracing: Tracing | None,
-        budget: BudgetGate | None = None,
+        budget_gate: BudgetGate | None = None,
     ) -> None:
-        self.budget = budget
+        self.budget_gate = budget_gate
         self.nested_calls = nested_calls
         self.workers = workers
         self._commits = commits

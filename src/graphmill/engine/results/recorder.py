@@ -121,7 +121,7 @@ class Recorder(Protocol):
     def spend(self, job: Job, spender: str, usage: Usage) -> None:
         """Add usage of who has used it, as ``core.usage.spender`` names them; the job's next row records it."""
 
-    def hold(self, nano: int) -> None:
+    def save_committed(self, nano: int) -> None:
         """Note, so that it survives the death of the process, what the run counts as spent if it dies now."""
 
     def record_call(self, job: Job, path: str, encode: Callable[[], bytes]) -> None:
@@ -210,7 +210,7 @@ class NullRecorder:
     def begin(self, job: Job, attempt: int, path: str = "") -> int:
         return 0
 
-    def hold(self, nano: int) -> None:
+    def save_committed(self, nano: int) -> None:
         pass
 
     def record_call(self, job: Job, path: str, encode: Callable[[], bytes]) -> None:

@@ -116,16 +116,16 @@ class Budget:
 class BudgetGate:
     """Where calls wait for the budget: their attempts keep their slots, and their timeouts stand still.
 
-    ``hold`` receives, at each change, what counts as spent if the process dies now.
+    ``save_committed`` receives, at each change, what counts as spent if the process dies now.
     """
 
     def __init__(
-        self, engine: Engine, budget: Budget, loop: asyncio.AbstractEventLoop, hold: Callable[[int], None]
+        self, engine: Engine, budget: Budget, loop: asyncio.AbstractEventLoop, save_committed: Callable[[int], None]
     ) -> None:
         self.budget = budget
         self._engine = engine
         self._loop = loop
-        self._hold = hold
+        self._save_committed = save_committed
         self._stop_failure: Failure | None = None
 
     async def reserve(self, attempt: AttemptState, nano: int) -> None:
@@ -135,7 +135,7 @@ class BudgetGate:
             raise asyncio.CancelledError
         claim = Claim(nano, attempt)
         if self.budget.request(claim):
-            self._hold(self.budget.committed_nano)
+            self._save_committed(self.budget.committed_nano)
             return
         claim.granted = self._loop.create_future()
         left_s = None if attempt.deadlines is None else attempt.deadlines.pause(attempt)
@@ -167,7 +167,7 @@ class BudgetGate:
                 self._end(claim.attempt, failure)
 
     def _grant(self, claims: list[Claim]) -> None:
-        self._hold(self.budget.committed_nano)
+        self._save_committed(self.budget.committed_nano)
         for claim in claims:
             if claim.granted is not None and not claim.granted.done():
                 claim.granted.set_result(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from graphmill.core.errors import Permanent
 from graphmill.core.json import json_bytes
 from graphmill.core.model_call import Image, Message, ModelRequest, Text
 from graphmill.graph.models.prices import bills_apart
+from graphmill.graph.models.settings import FILE_NAME
 from graphmill.graph.models.target import ModelTarget
 
 _PER_REQUEST = 1000  # tokens of what providers put around messages, tools and schemas
@@ -24,34 +25,25 @@ def most_cost_nano(target: ModelTarget, request: ModelRequest, address: str) -> 
     """Return the most that a call can cost; Permanent says why that is not known."""
     if target.prices.costs_nothing:
         return 0
-    if problem := unbounded_part(request.extra, [part for each in request.messages for part in _images(each)]):
-        raise Permanent(f"{target.lane}: {_UNDER} {problem}")
-    found = target.prices.most_nano(address, most_input_tokens(request), most_output_tokens(request))
-    if found is None:
-        raise Permanent(f"{target.lane}: {_UNDER} {no_bound(target, address)}")
-    return found
+    most = target.prices.most_nano(address, most_input_tokens(request), most_output_tokens(request))
+    problem = ""
+    if bills_apart(request.extra):
+        problem = "what `extra` asks for is billed apart from tokens; leave it out"
+    elif any(image.data is None for message in request.messages for image in _images(message)):
+        problem = "an image by URL may have any size; give a file or its data"
+    elif most is None and target.prices.is_known(address):
+        problem = "limit its answers with max_tokens (--max-tokens)"
+    elif most is None:
+        problem = price_remedy([target.lane])
+    if most is None or problem:
+        raise Permanent(f"{target.lane}: a budget needs a bound for every call; {problem}")
+    return most
 
 
-_UNDER = "under a budget it must be known beforehand what a call may cost;"
-
-
-def no_bound(target: ModelTarget, address: str) -> str:
-    """Say why the most that calls of a model cost is not known, and what to do."""
-    if target.prices.is_known(address):
-        return "limit its answers with max_tokens (--max-tokens)"
-    return (
-        f"write prices: {{{target.lane}: {{input: …, output: …}}}} in graphmill.yaml, in US dollars for a million "
-        "tokens"
-    )
-
-
-def unbounded_part(extra: Mapping[str, Any], images: list[Image]) -> str:
-    """Say what of a request has no bound; "" for nothing."""
-    if bills_apart(extra):
-        return "what `extra` asks for is billed apart from tokens; leave it out"
-    if any(image.data is None for image in images):
-        return "an image by URL may have any size; give a file or its data"
-    return ""
+def price_remedy(lanes: Iterable[str]) -> str:
+    """Say how to give models a price."""
+    entries = ", ".join(f"{lane}: {{input: …, output: …}}" for lane in lanes)
+    return f"write prices: {{{entries}}} in {FILE_NAME}, in US dollars for a million tokens"
 
 
 def most_input_tokens(request: ModelRequest) -> int:

@@ -343,27 +343,26 @@ class _Reserved:
 
     async def reserve(self, nano: int) -> None:
         """Wait until the budget has room for a call that costs at most this."""
-        with _standing_still(call_timeout.get()):
+        with _paused(call_timeout.get()):
             await self._context.reserve(nano)
         self.nano = nano
 
     def settle(self, usage: Usage | None, *, is_answer: bool = True) -> None:
         """Report what the call used; under a budget a request whose cost is not known used all that was reserved."""
-        if self.nano is not None and usage is not None and usage.unpriced:
-            usage = msgspec.structs.replace(usage, lost_nano=max(0, self.nano - usage.cost_nano))
-        if self.nano is not None:
-            self._context.settle(self.nano, 0 if usage is None else usage.cost_nano + usage.lost_nano)
-        if usage is not None:
-            self._context.report_usage(
-                usage, self._lane, role=self._role, is_answer=is_answer, is_settled=self.nano is not None
-            )
+        nano = self.nano or 0
+        if usage is None:
+            self._context.release(nano)
+            return
+        if nano and usage.unpriced:
+            usage = msgspec.structs.replace(usage, lost_nano=max(0, nano - usage.cost_nano))
+        self._context.report_usage(usage, self._lane, role=self._role, is_answer=is_answer, reserved_nano=nano)
 
 
 call_timeout: ContextVar[asyncio.Timeout | None] = ContextVar("graphmill_call_timeout", default=None)
 
 
 @contextmanager
-def _standing_still(timeout: asyncio.Timeout | None) -> Iterator[None]:
+def _paused(timeout: asyncio.Timeout | None) -> Iterator[None]:
     """Stop a call's own timeout in this block."""
     if timeout is None or (at := timeout.when()) is None:
         yield

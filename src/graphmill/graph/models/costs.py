@@ -6,35 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from graphmill.core.errors import Permanent, UsageError
-from graphmill.core.model_call import Image
-from graphmill.graph.models.bounds import no_bound, unbounded_part
+from graphmill.core.model_call import Image, Message, ModelRequest
+from graphmill.graph.models.bounds import most_cost_nano, price_remedy
 from graphmill.graph.models.models import Models
-from graphmill.graph.models.nodes import is_known, nodes_within, target_of
-from graphmill.graph.models.settings import FILE_NAME
+from graphmill.graph.models.nodes import is_known, known_targets, nodes_within, target_of
+from graphmill.graph.models.request import effective_params
 from graphmill.graph.models.target import ModelTarget
 
 if TYPE_CHECKING:
     from graphmill.graph.graph import Graph, Node
 
 
-def price_remedy(lanes: Iterator[str] | list[str]) -> str:
-    """Say how to give models a price."""
-    entries = ", ".join(f"{lane}: {{input: …, output: …}}" for lane in lanes)
-    return f"write prices: {{{entries}}} in {FILE_NAME}, in US dollars for a million tokens"
-
-
-def unpriced_models(graph: Graph) -> list[str]:
-    """Return the models that a graph calls and whose price is unknown."""
-    models = graph.models()
-    if models is None:
-        return []
-    nodes = [node for node in graph.model_nodes() if is_known(node)]
-    return list(dict.fromkeys(_unpriced(models, nodes)))
-
-
 def price_notes(graph: Graph) -> tuple[str, ...]:
     """Say which models have no price, if any."""
-    lanes = unpriced_models(graph)
+    lanes = list(dict.fromkeys(target.lane for _, target in known_targets(graph) if not is_priced(target)))
     if not lanes:
         return ()
     return (f"no price is known for {', '.join(lanes)}: requests are counted, not priced; {price_remedy(lanes)}",)
@@ -54,34 +39,26 @@ def unpriced_budgets(graph: Graph) -> list[str]:
 
 def unbounded_calls(graph: Graph) -> list[str]:
     """Say which nodes make calls that may cost any amount, which a budget does not allow."""
-    models = graph.models()
-    if models is None:
-        return []
-    found = [_unbounded(node, target_of(models, node)) for node in graph.model_nodes() if is_known(node)]
-    return list(dict.fromkeys(filter(None, found)))
+    return list(dict.fromkeys(filter(None, (_unbounded(node, target) for node, target in known_targets(graph)))))
 
 
 def _unbounded(node: Node, target: ModelTarget) -> str:
-    own = {name: value for name, value in node.raw_params.items() if value is not None}
-    fallback = own.get("defaults")
-    params = {**(fallback if isinstance(fallback, Mapping) else {}), **target.defaults, **own, **target.chosen}
-    if params.get("images") or params.get("extra"):
-        images = [Image(url=each) for each in params.get("images") or () if _is_url(each)]
-        extra = params.get("extra")
-        if problem := unbounded_part(extra if isinstance(extra, Mapping) else {}, images):
-            return f"node {node.id!r}: {problem}"
-    limit = params.get("max_tokens")
+    """Bound the call as far as it is known: a param that is a template passes here, and is checked with each item."""
+    defaults = node.raw_params.get("defaults")
+    params = effective_params(target, node.raw_params, defaults if isinstance(defaults, Mapping) else None)
+    extra, limit, images = params.get("extra"), params.get("max_tokens"), params.get("images")
+    urls = [Image(url=each) for each in images or () if str(each).startswith(("http://", "https://"))]
+    request = ModelRequest(
+        model=target.model,
+        messages=(Message("user", tuple(urls)),),
+        max_tokens=1 if isinstance(limit, str) else limit,
+        extra=extra if isinstance(extra, Mapping) else {},
+    )
     try:
-        address = target.address
-    except KeyError:
-        return ""
-    if target.prices.most_nano(address, 1, 1 if limit is not None else None) is None:
-        return f"node {node.id!r} calls {target.lane}, and what that may cost is not known: {no_bound(target, address)}"
+        most_cost_nano(target, request, target.address)
+    except Permanent as error:
+        return f"node {node.id!r}: {error}"
     return ""
-
-
-def _is_url(image: Any) -> bool:
-    return isinstance(image, str) and image.startswith(("http://", "https://"))
 
 
 def _loops_without_price(graph: Graph, models: Models, inputs: Mapping[str, Any]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from graphmill.core.model_call import Message
 from graphmill.core.usage import Usage
 from graphmill.graph.inputs import Binding
 from graphmill.graph.models.models import Models
-from graphmill.graph.models.request import CHARS_PER_TOKEN, USUAL_ANSWER, messages_of
+from graphmill.graph.models.request import CHARS_PER_TOKEN, USUAL_ANSWER, effective_params, messages_of
 from graphmill.graph.models.target import ModelTarget
 from graphmill.graph.template import compile_value, text_of
 
@@ -117,16 +117,12 @@ def _value(compiled: Any, names: Mapping[str, Any]) -> Any:
         return None
 
 
-def _resolved(node: Node, scope: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the params of a node; those as written if they depend on what only runs."""
-    found = _value(node.params, scope)
-    return found if isinstance(found, Mapping) else node.raw_params
-
-
 def _call(node: Node, models: Models, scope: Mapping[str, Any], prefix: str, count: Range) -> PlannedCall:
-    params = _resolved(node, scope)
-    is_open = params is node.raw_params and bool(node.params.references)
-    target = models.of(params)
+    known = _known_inputs(node.raw_params, scope)
+    params = {**node.raw_params, **known}
+    is_open = len(known) < len(params)
+    is_target_open = not {"model", "role"}.isdisjoint(params.keys() - known.keys())
+    target = None if is_target_open else models.of(params)
     messages = _messages(params)
     chars = sum(len(message.text) for message in messages)
     if params.get("output_schema") is not None:
@@ -134,26 +130,24 @@ def _call(node: Node, models: Models, scope: Mapping[str, Any], prefix: str, cou
     read = Range(chars // CHARS_PER_TOKEN, chars // CHARS_PER_TOKEN)
     if is_open or node.loop is not None:
         read = Range(read.low, read.high + USUAL_ANSWER * len(node.params.references))
-    fallback = params.get("defaults") if isinstance(params.get("defaults"), Mapping) else {}
-    limits = {**(fallback or {}), **target.defaults, **_given(params), **target.chosen}
-    limit = limits.get("max_tokens")
+    limit = params.get("max_tokens")
+    if target is not None:
+        defaults = params.get("defaults")
+        limits = effective_params(target, params, defaults if isinstance(defaults, Mapping) else None)
+        limit = limits.get("max_tokens")
     most = limit if isinstance(limit, int) else _LONG_ANSWER
     written = Range(min(_SHORT_ANSWER, most), most)
     return PlannedCall(
         path=f"{prefix}{node.id}",
         role=params.get("role"),
-        model=target.lane,
+        model=text_of(params.get("model") or params["role"]) if target is None else target.lane,
         messages=messages,
         is_open=is_open,
         calls=count,
         input_tokens=read.times(count),
         output_tokens=written.times(count),
-        cost_nano=_cost(target, read, written, count),
+        cost_nano=None if target is None else _cost(target, read, written, count),
     )
-
-
-def _given(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if value is not None}
 
 
 def _messages(params: Mapping[str, Any]) -> tuple[Message, ...]:

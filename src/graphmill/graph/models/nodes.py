@@ -18,16 +18,21 @@ if TYPE_CHECKING:
 
 def require_models(graph: Graph) -> None:
     """Raise UsageError, before anything runs, for a node without a model or with one that cannot be called."""
+    graph.renew()
+    for node, target in known_targets(graph):
+        if lacking := target.lacking():
+            raise UsageError(f"node {node.id!r} calls {target.lane}: {missing_variables(lacking)}")
+        _require_address(node, target)
+
+
+def known_targets(graph: Graph) -> Iterator[tuple[Node, ModelTarget]]:
+    """Yield each node whose model is known before there are items, and what it calls; UsageError if it has none."""
     models = graph.models()
     if models is None:
         return
-    graph.renew()
     for node in graph.model_nodes():
         if is_known(node):
-            target = target_of(models, node)
-            if lacking := target.lacking():
-                raise UsageError(f"node {node.id!r} calls {target.lane}: {missing_variables(lacking)}")
-            _require_address(node, target)
+            yield node, target_of(models, node)
 
 
 def _require_address(node: Node, target: ModelTarget) -> None:
@@ -43,23 +48,15 @@ def _require_address(node: Node, target: ModelTarget) -> None:
 
 def models_used(graph: Graph) -> tuple[str, ...]:
     """Return the models that a graph calls, if known before there are items; UsageError if a node has none."""
-    models = graph.models()
-    if models is None:
-        return ()
-    return tuple(dict.fromkeys(target_of(models, node).lane for node in graph.model_nodes() if is_known(node)))
+    return tuple(dict.fromkeys(target.lane for _, target in known_targets(graph)))
 
 
 def models_resolved(graph: Graph) -> dict[str, dict[str, Any]]:
     """Return what each role and model name of the nodes means, with params, as far as known before items."""
-    models = graph.models()
-    if models is None:
-        return {}
     resolved: dict[str, dict[str, Any]] = {}
-    for node in graph.model_nodes():
-        if is_known(node):
-            target = target_of(models, node)
-            name = node.raw_params.get("role") or node.raw_params.get("model") or DEFAULT
-            resolved[name] = {"model": target.lane, "params": {**target.defaults, **target.chosen}}
+    for node, target in known_targets(graph):
+        name = node.raw_params.get("role") or node.raw_params.get("model") or DEFAULT
+        resolved[name] = {"model": target.lane, "params": {**target.defaults, **target.chosen}}
     return resolved
 
 

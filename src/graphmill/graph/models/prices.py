@@ -41,14 +41,6 @@ _BILLED_APART = frozenset(
 )
 
 
-class TableEntry(NamedTuple):
-    """A model of the table: its prices in a service tier, those in all tiers, and its context window in tokens."""
-
-    prices: TablePrice
-    variants: tuple[TablePrice, ...]
-    context_window: int | None
-
-
 def is_in_no_table(address: str) -> bool:
     """Whether prices at an address cannot be known: local ones, or no URL; "" is the provider's own."""
     if not address:
@@ -65,7 +57,7 @@ def is_in_no_table(address: str) -> bool:
 
 def find_table_price(protocol: str, address: str, model: str, tier: str = "") -> TableEntry | None:
     """Return what a model costs at an address now; None if the table does not know it, or not in this service tier."""
-    found = _find_model(protocol, address, model)
+    found = None if is_in_no_table(address) else _find_model(protocol, address, model)
     if found is None:
         return None
     now, tier = datetime.now(UTC), tier.lower()
@@ -73,12 +65,13 @@ def find_table_price(protocol: str, address: str, model: str, tier: str = "") ->
     if tier not in _USUAL_TIERS and tier not in known:
         return None
     context = {_TIER: tier} if tier in known else None
-    variants = [_prices(found.get_prices(now, {_TIER: each})) for each in sorted(known)]
+    usual = found.get_prices(now)
+    variants = [usual, *(found.get_prices(now, {_TIER: each}) for each in sorted(known))]
     prices = _prices(found.get_prices(now, context))
     is_by_tokens = "input" in prices or "output" in prices
-    if not is_by_tokens or any(getattr(found.get_prices(now), name) is not None for name in _COUNTED_APART):
+    if not is_by_tokens or any(getattr(usual, name) is not None for name in _COUNTED_APART):
         return None
-    return TableEntry(prices, (_prices(found.get_prices(now)), *variants), found.context_window)
+    return TableEntry(_rates(prices), tuple(_rates(_prices(each)) for each in variants), found.context_window)
 
 
 @cache
@@ -191,9 +184,10 @@ def _day(written: Any) -> date:
     return written if isinstance(written, date) else date.fromisoformat(str(written))
 
 
-class Dearest(NamedTuple):
-    """A model's rates, one of which applies to a call, and the size of its context in tokens."""
+class TableEntry(NamedTuple):
+    """A model's rates in a service tier, those in all tiers, and its context window in tokens."""
 
+    rates: Rates
     variants: tuple[Rates, ...]
     context_window: int | None
 
@@ -207,7 +201,7 @@ class ModelPrices:
         self._own = sorted(own)
         self._is_free = is_free
         self._found: dict[tuple[str, str, str], tuple[float, Rates | None]] = {}
-        self._dearest: dict[str, tuple[float, Dearest | None]] = {}
+        self._entries: dict[str, tuple[float, TableEntry | None]] = {}
 
     def rates(self, address: str, served: str = "", tier: str = "") -> Rates | None:
         """Return the current prices at an address for this model, or another of this name; None if unknown."""
@@ -243,40 +237,31 @@ class ModelPrices:
         if self.costs_nothing:
             return 0
         now = time.time()
-        found = self._dearest.get(address)
+        found = self._entries.get(address)
         if found is None or found[0] <= now:
-            found = self._dearest[address] = (now + _KEPT_S, self._look_up_dearest(address, now))
-        dearest = found[1]
-        if dearest is None:
+            found = self._entries[address] = (now + _KEPT_S, find_table_price(self._protocol, address, self._model))
+        entry, own = found[1], self.rates(address)
+        if own is None:
             return None
-        most_output = dearest.context_window if output_tokens is None else output_tokens
+        most_output = output_tokens if entry is None or output_tokens is not None else entry.context_window
         if most_output is None:
             return None
-        return max(rates.most_nano(input_tokens, most_output) for rates in dearest.variants)
-
-    def _look_up_dearest(self, address: str, now: float) -> Dearest | None:
-        found = None if is_in_no_table(address) else find_table_price(self._protocol, address, self._model)
-        window = None if found is None else found.context_window
-        if self._own:
-            rates = self._look_up(address, "", "", now)
-            return None if rates is None else Dearest((rates,), window)
-        return None if found is None else Dearest(tuple(map(rates_of, found.variants)), window)
+        variants = entry.variants if entry is not None and not self._own else (own,)
+        return max(rates.most_nano(input_tokens, most_output) for rates in variants)
 
     def _look_up(self, address: str, served: str, tier: str, now: float) -> Rates | None:
         if self._own:
             today = datetime.fromtimestamp(now, UTC).date()
             begun = [own for own in self._own if own.since <= today]
             return begun[-1].rates if begun else None
-        if is_in_no_table(address):
-            return None
         for name in dict.fromkeys((self._model, served)):
             found = find_table_price(self._protocol, address, name, tier) if name else None
             if found is not None:
-                return rates_of(found.prices)
+                return found.rates
         return None
 
 
-def rates_of(prices: TablePrice) -> Rates:
+def _rates(prices: TablePrice) -> Rates:
     """Return the rates of an entry of the price table, with a rate of its own above each of its thresholds."""
     starts = sorted({start for tiers in prices.values() for start in tiers if start})
     return _rates_at(prices, 0, tuple((start, _rates_at(prices, start)) for start in starts))

@@ -14,9 +14,10 @@ class Provider(Protocol):
 
     ``address`` is where it is served; ``key_variable`` names the variable of the environment that holds the key, ""
     where none is wanted, ``address_variable`` one that may hold another address. ``supports_schema`` says whether
-    answers are held to a JSON Schema. One whose calls cost nothing has ``is_free = True``. It may have
-    ``require(address, model)``, which raises Unavailable where it can tell before the first item that it will not be
-    reached, and ``slots``, how many calls of a model may run at once where the settings give no ``limits``.
+    answers are held to a JSON Schema. Optional: ``is_free = True`` if calls cost nothing, ``is_cached = False`` if
+    answers must not be cached, ``require(address, model)``, which raises Unavailable where it can tell before the first
+    item that it will not be reached, and ``slots``, how many calls of a model may run at once where the settings give
+    no ``limits``.
     """
 
     name: str

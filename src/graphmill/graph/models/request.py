@@ -52,15 +52,24 @@ def request_of(
     defaults: Mapping[str, Any] | None = None,
 ) -> ModelRequest:
     """Build a request. Params of the run come first, then the given ones, the model's settings, ``defaults``."""
-    found = {name: value for name, value in params.items() if value is not None and value != {}}
-    if defaults or target.defaults or target.chosen:
-        found = {**(defaults or {}), **target.defaults, **found, **target.chosen}
+    found = effective_params(target, params, defaults)
     for name, read in _READ.items():
         if name in found:
             found[name] = read(found[name])
-    if target.defaults and "extra" in found:
-        found["extra"] = {**target.defaults.get("extra", {}), **found["extra"]}
     return ModelRequest(model=target.model, messages=messages, origin=origin, **found)
+
+
+def effective_params(
+    target: ModelTarget, params: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Merge params by precedence: the run's, the given ones, the model's settings, ``defaults``. ``extra`` adds up."""
+    given = {name: value for name, value in params.items() if value is not None and value != {}}
+    if not (defaults or target.defaults or target.chosen):
+        return given
+    found = {**(defaults or {}), **target.defaults, **given, **target.chosen}
+    if isinstance(found.get("extra"), Mapping):
+        found["extra"] = {**target.defaults.get("extra", {}), **found["extra"]}
+    return found
 
 
 def estimated_tokens(request: ModelRequest, schema: str = "") -> int:

@@ -84,7 +84,7 @@ PROVIDER: Final[Block] = MappingProxyType(
         ),
         "headers": Key(mapping("a mapping from names to texts or {env: NAME}"), "Sent with every call."),
         "output_schema": Key(one_of(("native", "prompt")), "How an answer of a given shape is asked for."),
-        "limits": Key(mapping(), "What each of its models bears; see below."),
+        "limits": Key(mapping(), "Rate limits of each of its models; see below."),
     }
 )
 LIMITS: Final[Block] = MappingProxyType(

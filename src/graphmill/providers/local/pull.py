@@ -88,9 +88,7 @@ def _check(part: Path, sha256: str) -> None:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256:
         part.unlink()
-        raise Unavailable(
-            f"the file was damaged on its way: its SHA-256 is {found}, expected {sha256}; download it again"
-        )
+        raise Unavailable(f"the download is corrupted: its SHA-256 is {found}, expected {sha256}; download it again")
 
 
 # --- the package registry ---

@@ -12,6 +12,7 @@ from graphmill.core.errors import AttemptError, Permanent, Transient, Unavailabl
 from graphmill.core.json import to_json
 from graphmill.core.model_call import FinishReason, ModelRequest, ModelResponse
 from graphmill.core.usage import Usage
+from graphmill.graph.models.request import CHARS_PER_TOKEN
 from graphmill.graph.models.settings import project_file
 from graphmill.graph.models.target import current_rehearsal, run_notes
 from graphmill.graph.named import find_named
@@ -31,7 +32,6 @@ from graphmill.providers.scripted.script import (
 
 ScriptFunction = Callable[[ModelRequest], Any]
 _MINUTE_S = 60.0
-_CHARS_PER_TOKEN = 4
 _ANY = Rule()  # repeats the prompt, or answers with what the schema allows
 
 
@@ -193,7 +193,7 @@ def _build_response(text: str, request: ModelRequest, reason: FinishReason = Fin
 
 
 def _count_tokens(chars: int) -> int:
-    return -(-chars // _CHARS_PER_TOKEN)
+    return -(-chars // CHARS_PER_TOKEN)
 
 
 def _answer_text(rule: Rule, request: ModelRequest) -> str:

@@ -75,8 +75,7 @@ class Spender:
                 raise
             finally:
                 self.used += used
-                context.settle(most, used)
-                context.report(Usage(requests=1, cost_nano=used), "m", is_settled=True)
+                context.report(Usage(requests=1, cost_nano=used), "m", reserved_nano=most)
         return True
 
 
@@ -101,12 +100,12 @@ def test_runs_of_random_calls_keep_to_it_and_go_on_with_more(seed):
 
 def _watch(held, cap, run):
     """Note what is held at each change, beside the cap."""
-    gate = run._engine.budget
-    hold = gate._hold
+    gate = run._engine.budget_gate
+    save = gate._save_committed
 
     def note(nano):
         held.append((nano, cap))
-        hold(nano)
+        save(nano)
 
     gate._hold = note
 
