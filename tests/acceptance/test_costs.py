@@ -207,3 +207,33 @@ def test_a_resume_after_an_edit_says_first_what_is_done_again_and_what_that_cost
     code, _, err = run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r", "--on-change", "invalidate")
     assert (code, f"the workflow was edited: {said_first}" in err) == (0, True), err
     assert len(server.asked) - before == 4
+    (tmp_path / "w.yaml").write_text(EDITED)  # what is no longer current is not counted
+    code, _, err = run(tmp_path, "resume", "r", "--on-change", "keep")
+    assert (code, "calls again" in err) == (0, False), err
+    code, _, err = run(tmp_path, "resume", "r", "--on-change", "invalidate")
+    assert (code, f"the workflow was edited: {said_first}" in err) == (0, True), err
+
+
+def test_results_from_before_an_edit_do_not_count_until_they_are_made_again(server, tmp_path):
+    settings(tmp_path, server)
+    write_items(tmp_path, [{"n": n} for n in range(6)])
+    (tmp_path / "w.yaml").write_text(WORKFLOW.replace("own/m,", "own/m, max_tokens: 2,"))
+    used = {"prompt_tokens": 500, "completion_tokens": 0}  # half a dollar
+    server.answer = lambda _: reply(
+        {"choices": [{"message": {"content": '{"x": 1}'}, "finish_reason": "stop"}], "usage": used}
+    )
+    batch = ("batch", "w.yaml", "-s", "items.jsonl", "--run-id", "r", "--concurrency", "1")
+    assert run(tmp_path, *batch, "--budget", "100")[0] == 0
+    (tmp_path / "w.yaml").write_text(WORKFLOW.replace("own/m,", "own/m, max_tokens: 3,"))
+    code, out, _ = run(tmp_path, *batch, "--on-change", "invalidate", "--budget", "4.95")
+    assert (code, "2/6 items succeeded, 4 outdated" in out, "continues with the 4 pending items" in out) == (
+        4,
+        True,
+        True,
+    )
+    counts = json.loads(run(tmp_path, "status", "r", "--json")[1])["counts"]
+    assert {name: counts[name] for name in ("done", "left", "outdated")} == {"done": 2, "left": 4, "outdated": 4}
+    rows = [json.loads(line) for line in run(tmp_path, "export", "r", "-")[1].splitlines()]
+    assert [row["metadata"].get("outdated", False) for row in rows] == [False] * 2 + [True] * 4
+    code, out, _ = run(tmp_path, "resume", "r", "--budget", "100")
+    assert (code, "6/6 items succeeded · 4 done now, 2 before" in out) == (0, True)

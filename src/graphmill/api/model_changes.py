@@ -9,13 +9,16 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 from graphmill.core.errors import UsageError
 from graphmill.core.fingerprint import changed
-from graphmill.core.usage import NO_USAGE, RunUsage, Usage, money_text
+from graphmill.core.job import without_numbers
+from graphmill.core.usage import NO_USAGE, Usage, money_text
 from graphmill.graph.fingerprint import graph_fingerprints
 from graphmill.graph.graph import Graph
 from graphmill.graph.models.models import Choices
 from graphmill.graph.models.nodes import models_by_node
-from graphmill.journal.records import RunRecord
+from graphmill.journal.bodies import usage_from
+from graphmill.journal.records import Query, RunRecord
 from graphmill.journal.resume import OnChange
+from graphmill.journal.store import Archive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,44 +128,84 @@ def _other_changes(run: RunRecord, graph: Graph) -> list[str]:
 
 
 class Recompute(NamedTuple):
-    """The usage of the calls that are reused and of those that are made again, by node, as far as earlier runs tell.
+    """How many calls are reused and how many are made again, by node, and what the latter cost the last time.
 
     ``is_upper_bound`` says that some of the latter may be reused: the part that changed has several nodes inside.
     """
 
-    reused: Mapping[str, Usage]
-    again: Mapping[str, Usage]
+    reused: Mapping[str, int]
+    again: Mapping[str, int]
+    cost_nano: int
+    unpriced: int
     is_upper_bound: bool
 
     def __str__(self) -> str:
-        parts = [f"{usage.requests:,} {name} calls reused" for name, usage in self.reused.items()]
+        parts = [f"{count:,} {name} calls reused" for name, count in self.reused.items()]
         most = "up to " if self.is_upper_bound else ""
-        parts += [f"{most}{usage.requests:,} {name} calls again" for name, usage in self.again.items()]
-        total = sum(self.again.values(), NO_USAGE)
-        if total.cost_nano:
-            parts.append(f"about {money_text(total.cost_nano)}")
-        if total.unpriced:
-            parts.append(f"{total.unpriced:,} of them had no price")
+        parts += [f"{most}{count:,} {name} calls again" for name, count in self.again.items()]
+        if self.cost_nano:
+            parts.append(f"about {money_text(self.cost_nano)}")
+        if self.unpriced:
+            parts.append(f"{self.unpriced:,} of them had no price")
         return ", ".join(parts)
 
 
-def plan_recompute(run: RunRecord, graph: Callable[[Any], Any]) -> Recompute | None:
+_LOOKED_AT = 2000  # items; of more the rest is estimated
+
+
+def plan_recompute(
+    archive: Archive, run: RunRecord, graph: Callable[[Any], Any], on_change: OnChange | None
+) -> Recompute | None:
     """Return what redoing the results of a changed workflow takes; None if unchanged, or without model calls."""
-    if not isinstance(graph, Graph) or not isinstance(run.usage, RunUsage) or not run.usage.nodes:
+    if not isinstance(graph, Graph):
         return None
     before = run.manifest.get("fingerprints", {})
     parts = set(changed(before, graph_fingerprints(graph, version=run.options.get("version"))))
+    if on_change == "invalidate":
+        parts.update(run.manifest.get("kept", ()))
     edited = {node_id for node_id in graph.nodes if any(part.startswith(f"node {node_id!r} ") for part in parts)}
     if not edited:
         return None
     redone = _with_dependents(graph, edited)
     place = {node_id: number for number, node_id in enumerate(graph.nodes)}
-    names = sorted(run.usage.nodes, key=lambda name: place.get(_node_id(name), len(place)))
-    used = {name: run.usage.nodes[name] for name in names if run.usage.nodes[name].requests}
-    again = {name: usage for name, usage in used.items() if _node_id(name) in redone}
-    reused = {name: usage for name, usage in used.items() if name not in again}
-    has_parts = any(graph.nodes[node_id].child is not None for node_id in redone)
-    return Recompute(reused, again, has_parts) if again else None
+    used = _current_usage(archive, run)
+    calls = {name: used[name].requests for name in sorted(used, key=lambda name: place.get(_node_id(name), len(place)))}
+    again = {name: count for name, count in calls.items() if _node_id(name) in redone}
+    if not again:
+        return None
+    total = sum((used[name] for name in again), NO_USAGE)
+    return Recompute(
+        reused={name: count for name, count in calls.items() if name not in again},
+        again=again,
+        cost_nano=total.cost_nano,
+        unpriced=total.unpriced,
+        is_upper_bound=any(graph.nodes[node_id].child is not None for node_id in redone),
+    )
+
+
+def _current_usage(archive: Archive, run: RunRecord) -> Mapping[str, Usage]:
+    """Return what the calls behind the current results used, by node: of the first results, scaled up to all."""
+    used: dict[str, Usage] = {}
+    items = 0
+    for history in archive.histories(run, Query(limit=_LOOKED_AT), with_calls=False):
+        items += 1
+        rows = {row.path: row for row in history.steps if not row.is_note}  # the newest of a path comes last
+        for path, row in rows.items():
+            usage = usage_from(row.usage)
+            if usage is not None and usage.requests and not any(each.startswith(f"{path}/") for each in rows):
+                name = without_numbers(path)
+                used[name] = used.get(name, NO_USAGE) + usage
+    if items < _LOOKED_AT:
+        return used
+    share = sum(count.number for count in archive.counts(run)) / items
+    return {
+        name: Usage(
+            requests=round(usage.requests * share),
+            cost_nano=round(usage.cost_nano * share),
+            unpriced=round(usage.unpriced * share),
+        )
+        for name, usage in used.items()
+    }
 
 
 def _node_id(name: str) -> str:

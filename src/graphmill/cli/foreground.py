@@ -45,7 +45,7 @@ from graphmill.graph.models.target import current_rehearsal, run_notes
 from graphmill.journal.item_name import find_item
 from graphmill.journal.records import RunRecord
 from graphmill.journal.resume import OnChange
-from graphmill.journal.store import Store, fixed
+from graphmill.journal.store import Archive, Store, fixed
 from graphmill.report.item.batches import batch_lines, batches_of
 from graphmill.report.item.conversation import debate_text, is_debate
 from graphmill.report.item.steps import steps_of_item
@@ -373,13 +373,15 @@ def model_choices(models: Sequence[str] | None, temperature: float | None, max_t
     return {"models": models or (), "temperature": temperature, "max_tokens": max_tokens}
 
 
-def say_recompute(run: RunRecord, graph: Callable[[Any], Any] | None, on_change: OnChange | None) -> None:
+def say_recompute(
+    archive: Archive, run: RunRecord, graph: Callable[[Any], Any] | None, on_change: OnChange | None
+) -> None:
     """Say what an edit of the workflow makes a resume do again, and what that costs, before it does or refuses it."""
     if on_change == "keep":
         return
     try:
         with rehearsing_as(run):
-            plan = plan_recompute(run, graph or graph_of(run))
+            plan = plan_recompute(archive, run, graph or graph_of(run), on_change)
     except GraphmillError:  # the resume itself says what is wrong
         return
     if plan is not None:

@@ -184,7 +184,7 @@ def in_order(steps: Sequence[StepRow], last: Iterable[StepRow]) -> list[StepRow]
     return sorted([*steps, *last], key=lambda step: step.generation)
 
 
-def to_entry(row: ResultRow, *, at: float, is_orphaned: bool) -> Entry:
+def to_entry(row: ResultRow, *, at: float, is_orphaned: bool, is_outdated: bool) -> Entry:
     """Return a recorded row as a result; ValueError, KeyError or TypeError for bodies that are not what we write."""
     more = _value(row.more) or {}
     counts, cost_nano = _usage_of(more, row.spent)
@@ -195,6 +195,8 @@ def to_entry(row: ResultRow, *, at: float, is_orphaned: bool) -> Entry:
         metadata["input_left_out"] = "it was not plain data"
     if is_orphaned:
         metadata["orphaned"] = True
+    elif is_outdated:
+        metadata["outdated"] = True
     result = Result(
         job_id=row.item_id,
         position=row.position,

@@ -105,6 +105,10 @@ class RunRecord:
         """The state of the run."""
         return self.status.state
 
+    def is_outdated(self, generation: int) -> bool:
+        """Whether a result of this generation is from before a change, and an unfinished run makes it again."""
+        return generation < self.generation and self.state is not RunState.FINISHED
+
     @property
     def is_live(self) -> bool:
         """Whether a process is at work on it, though it may start nothing new."""

@@ -102,7 +102,7 @@ class Archive(Protocol):
     def history(self, run: RunRecord, key: bytes, *, with_calls: bool = False) -> ItemHistory:
         """Read everything about one item; its calls of models only if they are wanted."""
 
-    def histories(self, run: RunRecord, query: Query) -> Iterator[ItemHistory]:
+    def histories(self, run: RunRecord, query: Query, *, with_calls: bool = True) -> Iterator[ItemHistory]:
         """Read everything about the items of current results, in input order, lazily; each costs the same."""
 
     def lookup(self, run: RunRecord) -> ItemLookup:

@@ -76,11 +76,16 @@ def _next_steps(view: RunView, *, is_written: bool) -> Iterator[tuple[str, str]]
         if ambiguous:
             does = f"shows the {ambiguous:,} whose effect may have happened; retry --item ID runs one again"
             yield f"graphmill errors {name} --kind ambiguous", does
-    if view.done and not view.is_single and not is_written:
+    if view.done + view.outdated and not view.is_single and not is_written:
         yield (
             f"graphmill export {name} FILE",
-            f"writes {count_text(view.done, 'row')}, as .jsonl, .json, .csv or .parquet",
+            f"writes {_rows_text(view)}, as .jsonl, .json, .csv or .parquet",
         )
+
+
+def _rows_text(view: RunView) -> str:
+    rows = count_text(view.done + view.outdated, "row")
+    return f"{rows}, {view.outdated:,} of them outdated" if view.outdated else rows
 
 
 def _look_steps(view: RunView, name: str) -> Iterator[tuple[str, str]]:

@@ -52,7 +52,8 @@ class Report:
     first five items that wait for an answer. ``is_complete`` is False while items are pending or wait for an answer.
 
     Results are in input order. Those of a recorded run, which has a ``run_id``, are read from its journal each time;
-    ``done_now`` counts the results of this process, ``orphans`` those whose items are no longer in the source.
+    ``done_now`` counts the results of this process, ``orphans`` those whose items are no longer in the source,
+    ``outdated`` those from before a change, which are not in the statistics and will be made again.
     ``samples`` is how often each item was run. ``scores`` are the figures of a scored run, and ``passes`` the reports
     of the scoring passes of this process. ``is_rehearsal`` says that a script answered in place of models. ``notes``
     names models without a price, bad rows that were skipped, and rules of a rehearsal that never matched.
@@ -61,6 +62,7 @@ class Report:
     run_id: str | None = None
     done_now: int = 0
     orphans: int = 0
+    outdated: int = 0
     is_complete: bool = True
     statistics: Statistics
     stopped: StopReason | None
@@ -93,7 +95,7 @@ class Report:
 
     def summary(self) -> str:
         """Say in one line how many items succeeded."""
-        line = summary_line(self.statistics, samples=self.samples)
+        line = summary_line(self.statistics, samples=self.samples, outdated=self.outdated)
         return f"{line} ({REHEARSAL})" if self.is_rehearsal else line
 
     def closing_line(self) -> str:
@@ -267,6 +269,7 @@ def report_record(report: Report, error: Exception | None = None) -> dict[str, A
         "notes": list(report.notes),
         "done_now": report.done_now,
         "orphans": report.orphans,
+        "outdated": report.outdated,
         "stopped": report.stopped,
         "stopped_because": report.stopped_because,
         "error": None if error is None else {"type": type(error).__name__, "message": str(error)},
@@ -302,7 +305,7 @@ class StoredResults:
         with self._journal() as journal:
             archive = journal.archive
             run = self.run = archive.find(self._run_id)
-            statistics = _whole_statistics(archive, run, live.statistics)
+            statistics, outdated = _whole_statistics(archive, run, live.statistics)
             failed: Iterable[Result] = ()
             if statistics.failed or statistics.timed_out:
                 query = Query(statuses=FAILURES, limit=ERRORS_SHOWN)
@@ -312,6 +315,7 @@ class StoredResults:
                 statistics=statistics,
                 errors=tuple(failed),
                 orphans=run.orphans,
+                outdated=outdated,
                 is_complete=run.state is RunState.FINISHED,
                 stored=self,
                 samples=run.samples,
@@ -320,13 +324,17 @@ class StoredResults:
             )
 
 
-def _whole_statistics(archive: Archive, run: RunRecord, live: Statistics) -> Statistics:
+def _whole_statistics(archive: Archive, run: RunRecord, live: Statistics) -> tuple[Statistics, int]:
+    """Return the figures of the whole run, and how many results are outdated."""
     without_row = live.pending + live.cancelled  # a stop of the run leaves items pending, whichever way it ended them
     if run.rows == live.succeeded + live.failed + live.timed_out:  # all rows are from this process, which counted them
-        return _with_elapsed(replace(live, pending=without_row, cancelled=0, usage=run.usage), run.elapsed_s)
-    tally = Tally()
+        return _with_elapsed(replace(live, pending=without_row, cancelled=0, usage=run.usage), run.elapsed_s), 0
+    tally, outdated = Tally(), 0
     for entry in archive.entries(run, EVERYTHING):
-        tally.add(entry.result)
+        if entry.result.metadata.get("outdated"):
+            outdated += 1
+        else:
+            tally.add(entry.result)
     found = tally.statistics(
         total=live.total if run.total is None else run.total,
         elapsed_s=run.elapsed_s,
@@ -337,8 +345,8 @@ def _whole_statistics(archive: Archive, run: RunRecord, live: Statistics) -> Sta
         usage=run.usage,
     )
     if found.total is not None:
-        without_row = min(without_row, max(0, found.total - found.done))
-    return replace(found, pending=without_row)
+        without_row = min(without_row, max(0, found.total - found.done - outdated))
+    return replace(found, pending=without_row), outdated
 
 
 def _with_elapsed(live: Statistics, elapsed_s: float) -> Statistics:

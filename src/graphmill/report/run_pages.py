@@ -198,7 +198,7 @@ def page_lines(page: RunPage, width: int | None = None) -> list[str]:
             lines.append(f"one of them with its steps: graphmill show {quote(view.name)} {page.results.rows[0]['row']}")
     if page.first:
         lines += ["", "failures:", *error_lines(page.first, view.failed)]
-    if view.done or view.can_resume:
+    if view.done or view.outdated or view.can_resume:
         lines += ["", *next_lines(view)]
     return lines
 

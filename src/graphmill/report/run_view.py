@@ -47,6 +47,7 @@ class RunView:
 
     ``unanswered`` are failed items whose model refused, or whose answer was cut or did not fit; up to 1,000 are
     counted. ``degraded`` items succeeded although something inside failed, ``partial`` ones with less than all.
+    ``outdated`` items have a result from before a change, which does not count, and run again.
     ``rate`` is results per second of a running run. ``waiting`` are the first items that wait for an answer, ``score``
     is the headline of a scoring pass where that is read. With ``damage`` the counts are not valid.
     """
@@ -57,6 +58,7 @@ class RunView:
     elapsed_s: float
     degraded: int = 0
     partial: int = 0
+    outdated: int = 0
     unanswered: int = 0
     rate: float | None = None
     waiting: Sequence[Result] = ()
@@ -87,11 +89,11 @@ class RunView:
 
     @property
     def left(self) -> int | None:
-        """How many items have no result; None while the total is unknown."""
+        """How many items have no result that counts; None while the total is unknown."""
         if self.run.total is not None:
             return max(0, self.run.total - self.done)
         if self.run.is_read:
-            return 0
+            return self.outdated
         return None
 
     @property
@@ -160,6 +162,7 @@ class RunView:
             self.run.total,
             degraded=self.degraded,
             partial=self.partial,
+            outdated=self.outdated,
             samples=self.run.samples,
         )
         if self.left is None:
@@ -203,8 +206,11 @@ def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> Ru
         now = time.time()
     counts: Counter[Status] = Counter()
     kinds: Counter[Kind] = Counter()
-    degraded = partial = 0
+    degraded = partial = outdated = 0
     for count in archive.counts(run):
+        if run.is_outdated(count.generation):
+            outdated += count.number
+            continue
         counts[count.status] += count.number
         degraded += count.number * count.is_degraded
         partial += count.number * count.is_partial
@@ -217,6 +223,7 @@ def view_of(archive: Archive, run: RunRecord, *, now: float | None = None) -> Ru
         elapsed_s=run.elapsed_at(now),
         degraded=degraded,
         partial=partial,
+        outdated=max(0, outdated - run.orphans),
         unanswered=_unanswered(archive, run, kinds),
         rate=_rate(archive, run, now),
         waiting=first_waiting(archive, run) if counts[Status.WAITING] else (),
@@ -319,6 +326,7 @@ def run_record(view: RunView) -> dict[str, Any]:
         "counts": None,
         "kinds": None,
         "usage": usage_record(run.usage),
+        "budget_usd": run.policy.get("budget_usd"),
         "waiting": [{"id": result.job_id, "questions": dict(result.questions)} for result in view.waiting],
         "damage": view.damage or None,
     }
@@ -327,7 +335,7 @@ def run_record(view: RunView) -> dict[str, Any]:
     if not view.damage:
         record["summary"] = view.summary()
         record["counts"] = {"total": run.total, "done": view.done, "left": view.left}
-        record["counts"] |= {"degraded": view.degraded, "partial": view.partial}
+        record["counts"] |= {"degraded": view.degraded, "partial": view.partial, "outdated": view.outdated}
         record["counts"] |= {str(status): view.counts.get(status, 0) for status in Status if status.is_final}
         record["kinds"] = {str(kind): count for kind, count in view.kinds.items()}
     return record

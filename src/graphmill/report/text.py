@@ -30,7 +30,7 @@ _COLUMN_GAP = "  "
 _LEAST_CELL_CHARS = 8
 
 
-def summary_line(statistics: Statistics, *, samples: int = 1) -> str:
+def summary_line(statistics: Statistics, *, samples: int = 1, outdated: int = 0) -> str:
     """Say how many items succeeded: '9,998/10,000 items succeeded, 2 failed'."""
     counts = {
         Status.SUCCEEDED: statistics.succeeded,
@@ -41,7 +41,12 @@ def summary_line(statistics: Statistics, *, samples: int = 1) -> str:
         Status.PENDING: statistics.pending,
     }
     return counts_line(
-        counts, statistics.total, degraded=statistics.degraded, partial=statistics.partial, samples=samples
+        counts,
+        statistics.total,
+        degraded=statistics.degraded,
+        partial=statistics.partial,
+        outdated=outdated,
+        samples=samples,
     )
 
 
@@ -51,22 +56,26 @@ def counts_line(
     *,
     degraded: int = 0,
     partial: int = 0,
+    outdated: int = 0,
     rest: str = "pending",
     samples: int = 1,
 ) -> str:
     """Say the same from counts by status; ``rest`` is the word for items without a result.
 
+    ``outdated`` items have a result from before a change, and will run again; they are not in the counts.
+
     With several ``samples`` of each item, samples are counted: '60/60 samples of 20 items succeeded'.
     """
     done = sum(counts.values())
-    total = max(total or 0, done)
+    total = max(total or 0, done + outdated)
     parts = {
         "degraded": degraded,
         "partial": partial,
         "failed": counts.get(Status.FAILED, 0) + counts.get(Status.TIMED_OUT, 0),
         "cancelled": counts.get(Status.CANCELLED, 0),
         "waiting": counts.get(Status.WAITING, 0),
-        rest: total - done + counts.get(Status.PENDING, 0),
+        "outdated": outdated,
+        rest: total - done - outdated + counts.get(Status.PENDING, 0),
     }
     unit = "items"
     if samples > 1:

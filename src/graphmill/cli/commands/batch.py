@@ -272,7 +272,7 @@ def _say_recompute(graph: Graph, run_id: str, place: str | Path, on_change: OnCh
     with suppress(UnknownRunError), open_existing(place) as store:
         found = store.archive.find(run_id)
         if found.id == run_id:
-            say_recompute(found, graph, on_change)
+            say_recompute(store.archive, found, graph, on_change)
 
 
 def _show_dry_run(

@@ -112,7 +112,7 @@ def resume(  # noqa: PLR0913  one parameter per option
         )
         require_replaceable(output, store, force=force)
         if not choices:
-            say_recompute(found, None, on_change)
+            say_recompute(store.archive, found, None, on_change)
         foreground.perform(
             lambda watching: api.resume(
                 found,

@@ -121,12 +121,12 @@ class SqliteArchive:
                 calls=self._calls(connection, stored, key) if with_calls else (),
             )
 
-    def histories(self, run: RunRecord, query: Query) -> Iterator[ItemHistory]:
+    def histories(self, run: RunRecord, query: Query, *, with_calls: bool = True) -> Iterator[ItemHistory]:
         """Read everything about many items in input order, each at the same cost."""
         rows, orphans = self._matching(run, query)
         with closing(self.lookup(run)) as lookup:
             for stored in self._results(run, rows):
-                yield lookup.history(stored, orphans)
+                yield lookup.history(stored, orphans, with_calls=with_calls)
 
     def lookup(self, run: RunRecord) -> SqliteLookup:
         """Prepare to look up many items of a run."""

@@ -81,7 +81,7 @@ class SqliteLookup:
             stored = self._all_results(self._opened(), key)
         return self._decoder.last_steps(stored)
 
-    def history(self, current: Stored, orphans: frozenset[bytes]) -> ItemHistory:
+    def history(self, current: Stored, orphans: frozenset[bytes], *, with_calls: bool) -> ItemHistory:
         """Read everything about the item of a current result."""
         key: bytes = current[_KEY]
         notes = self.notes(key)
@@ -96,7 +96,7 @@ class SqliteLookup:
                 attempts=notes.attempts,
                 steps=in_order(notes.steps, self._decoder.last_steps(results)),
                 suspect=notes.suspect,
-                calls=self._calls(connection, key),
+                calls=self._calls(connection, key) if with_calls else (),
             )
 
     def close(self) -> None:

@@ -377,7 +377,8 @@ class RowDecoder:
         """Decode a whole result."""
         ((row, at),) = self._decoded([stored], decode_result, "results")
         try:
-            return to_entry(row, at=at, is_orphaned=row.key in orphans)
+            is_outdated = self._run.is_outdated(row.generation)
+            return to_entry(row, at=at, is_orphaned=row.key in orphans, is_outdated=is_outdated)
         except (KeyError, TypeError, ValueError) as error:
             raise self.damaged_row("results", stored[0], row.item_id) from error
 

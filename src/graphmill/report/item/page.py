@@ -118,6 +118,8 @@ def _notes(history: ItemHistory, current: Entry | None) -> Iterator[str]:
     generation = 0 if current is None else current.generation
     if current is not None and current.is_orphaned:
         yield "  orphaned: no longer in the source"
+    if current is not None and current.result.metadata.get("outdated"):
+        yield "  outdated: from before a change; resume makes it again"
     if current is not None and is_answered(history.steps, generation):
         yield "  answered; resume continues it"
     if history.wanted > generation:
