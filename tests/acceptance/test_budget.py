@@ -118,6 +118,8 @@ def test_what_has_no_bound_or_no_price_is_refused_before_the_first_item(server, 
     assert "image by URL" in refusal(node(max_tokens=5, images=["http://127.0.0.1/x.png"]))
     assert "billed apart" in refusal(node(max_tokens=5, extra={"web_search_options": {}}))
     assert "--max-tokens" in refusal(node(max_tokens=5, extra={"max_tokens": None}))
+    assert "leave that out" in refusal(node(max_tokens=5, extra={"model": "a-dear-one"}))
+    assert "searches are billed apart" in refusal(node(model="openai/gpt-4o-search-preview", max_tokens=5), "--dry-run")
     settings = tmp_path / "graphmill.yaml"
     settings.write_text(f"{settings.read_text()}models: {{searching: {{model: own/m, extra: {{tools: []}}}}}}\n")
     assert "billed apart" in refusal(node(model="searching", max_tokens=5, extra={"user": "me"}))
@@ -184,6 +186,7 @@ def test_calls_in_flight_at_two_kills_count_as_what_was_reserved(server, tmp_pat
                 assert process.poll() is None
                 time.sleep(0.005)
             os.kill(process.pid, signal.SIGKILL)
+        assert round(sum(spent(tmp_path)) * 1e9) >= ledger.billed_nano  # also before it is resumed
     ledger.takes_s = 0.0
     assert run(tmp_path, "resume", "r", "--budget", "100")[0] in (0, 3)  # an item may meet a failure three times
     cost, lost = spent(tmp_path)
@@ -202,3 +205,15 @@ def test_what_functions_report_counts(tmp_path, monkeypatch, caplog):
     report = gm.batch(work, range(50), policy=gm.Policy(budget_usd=1, concurrency=1))
     assert (report.stopped, report.statistics.succeeded) == ("budget", 3)
     assert "cannot limit calls made with other clients" in caplog.text
+
+
+def test_what_functions_report_without_a_price_pauses_the_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    async def work(item):
+        gm.report_usage("no/such", input_tokens=9)
+        return item
+
+    report = gm.batch(work, range(50), policy=gm.Policy(budget_usd=1, concurrency=1))
+    assert (report.stopped, report.statistics.succeeded) == ("budget", 1)
+    assert "no price is known for no/such" in report.stopped_because

@@ -73,6 +73,8 @@ def test_cost_is_reported_by_role_and_node_too_after_a_resume_as_well(server, tm
     assert (code, usage["requests"], usage["cost_usd"]) == (0, 11, 0.15)
     assert {name: part["cost_usd"] for name, part in usage["roles"].items()} == {"judge": 0.09, "writer": 0.06}
     assert {name: part["cost_usd"] for name, part in usage["nodes"].items()} == {"draft": 0.06, "many": 0.09}
+    read = gm.open_run("r", tmp_path / ".graphmill" / "runs.db").usage
+    assert (read["own/m"].cost_nano, read.roles["judge"].cost_nano, read.nodes["draft"].cost_nano) == (15e7, 9e7, 6e7)
     text = run(tmp_path, "status", "r")[1]
     assert re.search(r"judge +own/m +7 requests .* \$0\.09\n +writer +own/m +4 requests .* \$0\.06\n", text)
 

@@ -72,6 +72,17 @@ def test_a_model_named_by_an_input_is_known_also_beside_what_is_not(server, tmp_
     assert chosen["messages"] == [{"role": "user", "content": "Again 0"}]
 
 
+def test_what_the_run_itself_would_refuse_is_refused_and_a_small_budget_is_said(server, tmp_path):
+    dry = ("batch", "w.yaml", "-s", "items.jsonl", "--dry-run", "--budget")
+    code, _, err = run(tmp_path, *dry, "1")
+    assert (code, "prices: {own/other" in err) == (2, True)
+    (tmp_path / "w.yaml").write_text(WORKFLOW.partition("  - {id: judge")[0])
+    assert "would pause at its budget" in run(tmp_path, *dry, "0.01")[1]
+    assert "may pause at its budget" in run(tmp_path, *dry, "0.2")[1]
+    assert "pause" not in run(tmp_path, *dry, "200")[1]
+    assert "there are no items" in run(tmp_path, *dry, "1", "--limit", "0")[1]
+
+
 def test_the_run_costs_no_more_than_the_estimate_says_at_most(server, tmp_path):
     (tmp_path / "w.yaml").write_text(WORKFLOW.partition("  - {id: judge")[0])
     _, high = json.loads(run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--dry-run", "--json")[1])["cost_usd"]

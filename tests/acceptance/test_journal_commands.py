@@ -176,7 +176,7 @@ def test_runs_as_json_are_one_object(tmp_path, humaneval):
     assert found["id"] == "k7f2"
     assert (found["state"], found["is_live"], found["graph"], found["damage"]) == ("finished", False, "reviews", None)
     assert found["counts"] == {
-        "total": 164, "done": 164, "left": 0, "degraded": 0, "partial": 0, "succeeded": 162, "failed": 1, "timed_out": 1,
+        "total": 164, "done": 164, "left": 0, "degraded": 0, "partial": 0, "outdated": 0, "succeeded": 162, "failed": 1, "timed_out": 1,
         "cancelled": 0, "waiting": 0,
     }  # fmt: skip
     assert found["kinds"] == {"timeout": 1, "permanent": 1}

@@ -94,6 +94,24 @@ def test_a_judge_after_a_batch_may_spend_what_the_batch_has_left_of_its_budget(s
     assert report.passes[0].policy.budget_usd == 0.5
 
 
+def test_a_scorer_that_calls_models_by_itself_keeps_to_the_budget_and_a_pass_scored_again_keeps_its_own(store, played):
+    played.by = lambda request: answer("42")
+
+    async def asking(answer):
+        await gm.complete("scripted/play", str(answer), max_tokens=10)
+        return 1.0
+
+    async def ask(item):
+        return {"answer": (await gm.complete("scripted/play", item["problem"], max_tokens=10)).text}
+
+    policy = gm.Policy(budget_usd=2.0, concurrency=1)
+    report = gm.batch(ask, ITEMS, run_id="k7f2", journal=store, policy=policy, scorers=asking)
+    assert (report.passes[0].stopped, report.passes[0].policy.budget_usd) == ("budget", 0.5)
+    again = gm.score("k7f2", asking, journal=store)
+    assert again.passes[0].stopped == "budget"
+    assert gm.score("k7f2", asking, journal=store, policy=gm.Policy(budget_usd=9)).passes[0].stopped is None
+
+
 def test_a_judge_may_not_spend_what_a_lost_answer_may_have_cost(store, played):
     played.settings("prices: {scripted/play: {input: 100, output: 100}}\nmodels: {default: scripted/play}")
     answers = iter([OSError("the answer is lost"), *[answer("42")] * 3])

@@ -74,8 +74,8 @@ def test_every_summary_tells_the_same_of_each_model_and_of_all(place):
     assert len(place.server.asked) == 6 + 2 + 4
     lines = [
         "  12 requests, 2 answers reused · 1,000 tokens in (600 cached), 200 out (80 reasoning)",
-        "    own/a   8 requests · 600 tokens in (360 cached), 120 out (48 reasoning)",
-        "    own/b   4 requests, 2 answers reused · 400 tokens in (240 cached), 80 out (32 reasoning)",
+        "    draft   own/a   8 requests · 600 tokens in (360 cached), 120 out (48 reasoning)",
+        "    check   own/b   4 requests, 2 answers reused · 400 tokens in (240 cached), 80 out (32 reasoning)",
     ]
     for told in (said, place.command("status", "r"), place.command("show", "r"), place.command("resume", "r")):
         assert all(line in told for line in lines)

@@ -156,7 +156,7 @@ class SimulatedRecorder:
     def spend(self, job, model, usage):
         self._spent[job.id] = self._spent.get(job.id, NO_USAGE) + usage
 
-    def hold(self, nano):
+    def save_committed(self, nano):
         if not self.is_dead:
             self._journal.held_nano = nano
 

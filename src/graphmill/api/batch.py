@@ -254,7 +254,7 @@ async def execute(
     notes: tuple[str, ...] = ()
     if isinstance(function, Graph):
         require_models(function)
-        _require_costs(function, policy)
+        require_costs(function, policy)
         notes = price_notes(function)
     elif policy.budget_usd is not None and not isinstance(function, ScoringPass):
         log.warning(_UNBOUNDED_NOTE)
@@ -366,7 +366,7 @@ def _uses_workers(function: Callable[[Any], Any], policy: Policy) -> bool:
     return policy.isolation == "process" or (isinstance(function, Graph) and function.uses_workers)
 
 
-def _require_costs(graph: Graph, policy: Policy) -> None:
+def require_costs(graph: Graph, policy: Policy) -> None:
     """Refuse budgets that could not be kept to, before the first item."""
     problems = unpriced_budgets(graph)
     if policy.budget_usd is not None:

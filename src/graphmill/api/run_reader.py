@@ -9,6 +9,7 @@ from graphmill.api.recording import JournalRef, open_briefly
 from graphmill.core.errors import UsageError
 from graphmill.core.result import Result, Status, Trace
 from graphmill.core.suggest import suggestion
+from graphmill.core.usage import RunUsage
 from graphmill.journal.item_name import find_item
 from graphmill.journal.journal import Journal
 from graphmill.journal.records import Query
@@ -40,6 +41,12 @@ class RunReader:
     def manifest(self) -> Mapping[str, Any]:
         """What the run was started with, as plain data."""
         return self._manifest
+
+    @property
+    def usage(self) -> RunUsage:
+        """What it has used and cost by now, by model; ``.roles`` and ``.nodes`` are the same by who called."""
+        with open_briefly(self._journal) as opened:
+            return opened.archive.find(self._id).usage
 
     def results(self, *, status: str | None = None, offset: int = 0, limit: int | None = None) -> Iterator[Result]:
         """Iterate over the results in input order, read as they are needed: all, or those of one status.

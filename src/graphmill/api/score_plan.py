@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from graphmill.api.complete import complete
-from graphmill.api.recording import JournalRef, Recording, graph_note
+from graphmill.api.recording import JournalRef, Recording, graph_note, open_briefly, with_budget_of
 from graphmill.core.errors import UsageError
 from graphmill.core.result import Result, TraceStep
 from graphmill.core.usage import spent_nano, to_usd
@@ -58,6 +58,10 @@ def plan_pass(
         raise UsageError(f"run {run.id} is a scoring pass itself; score run {run.manifest['of']}")
     graph = scoring_pass(scorer, complete)
     rules = require_policy(policy)
+    with open_briefly(journal) as opened:
+        before = opened.find(pass_id(run.id, scorer.name))
+    if before is not None:
+        rules = with_budget_of(before, rules)
     if rules.concurrency is None or concurrency is not None:
         rules = replace(rules, concurrency=concurrency or scorer.concurrency or rules.slots)
 
@@ -82,7 +86,7 @@ def plan_pass(
 
 def policy_of_pass(archive: Archive, run: RunRecord, scorer: Scorer, budget_usd: float | None) -> Policy | None:
     """Return the policy of a pass within the budget of its run: what the run and its other passes have left of it."""
-    if budget_usd is None or "complete" not in scorer.takes:
+    if budget_usd is None:
         return None
     others = [run, *(each for each in passes_of(archive, run) if each.id != pass_id(run.id, scorer.name))]
     left_usd = budget_usd - to_usd(sum(spent_nano(each.usage) for each in others))

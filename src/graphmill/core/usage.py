@@ -13,6 +13,7 @@ import msgspec
 from graphmill.core.suggest import suggestion
 
 NANO = 1_000_000_000
+MOST_USD = 1_000_000_000
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -213,6 +214,10 @@ class RunUsage(dict[str, Usage]):
         found.pop("", None)
         return found
 
+    def with_spent(self, more: Mapping[str, Usage]) -> RunUsage:
+        """Return it with more, which is named as by ``spender``."""
+        return RunUsage(add_by_model(self._spent, more))
+
     @property
     def callers(self) -> dict[tuple[str, str], Usage]:
         """Usage by who called which model: its role, or else its node."""
@@ -230,6 +235,12 @@ def _summed(spent: Mapping[str, Usage], part: int) -> dict[str, Usage]:
         key = (*name.split(_APART), "", "")[part]
         sums[key] = sums[key] + usage if key in sums else usage
     return sums
+
+
+def with_lost(used: RunUsage, held_nano: int) -> RunUsage:
+    """Add what calls may have cost that were in flight when a process died that counted so much as spent."""
+    lost_nano = held_nano - spent_nano(used)
+    return used.with_spent({"": Usage(lost_nano=lost_nano)}) if lost_nano > 0 else used
 
 
 def spent_nano(used: Mapping[str, Usage]) -> int:
@@ -258,12 +269,12 @@ def money_text(nano: int) -> str:
 
 
 def cost_text(cost_nano: int, unpriced: int) -> str:
-    """Write a known cost and the requests without one: '$0.31 + 12 requests without a price'; "" for nothing."""
+    """Write a known cost and the requests without one: '$0.31 + 12 requests of unknown cost'; "" for nothing."""
     parts = []
     if cost_nano:
         parts.append(money_text(cost_nano))
     if unpriced:
-        parts.append(f"{unpriced:,} {'request' if unpriced == 1 else 'requests'} without a price")
+        parts.append(f"{unpriced:,} {'request' if unpriced == 1 else 'requests'} of unknown cost")
     return " + ".join(parts)
 
 
@@ -273,7 +284,7 @@ def lost_text(lost_nano: int) -> str:
 
 
 def to_nano(usd: float | Decimal) -> int:
-    """Return whole nano-dollars; ValueError for what is no amount."""
-    if isinstance(usd, bool) or not isinstance(usd, int | float | Decimal) or not 0 <= usd < float("inf"):
-        raise ValueError(f"an amount must be a number >= 0, got {usd!r:.80}")
+    """Return whole nano-dollars; ValueError for what is no amount, or above all that anything costs."""
+    if isinstance(usd, bool) or not isinstance(usd, int | float | Decimal) or not 0 <= usd <= MOST_USD:
+        raise ValueError(f"an amount must be a number from 0 to {MOST_USD:,}, got {usd!r:.80}")
     return int((Decimal(str(usd)) * NANO).to_integral_value(ROUND_HALF_EVEN))

@@ -441,10 +441,10 @@ class Engine:
         if health.state is HealthState.GIVEN_UP and self.stopped is None:
             self.drain(StopReason.OUTAGE, lane.trouble, within_s=self._stop.drain_s)
 
-    def stop_for_budget(self) -> None:
-        """Stop because nothing more may start under the budget."""
+    def stop_for_budget(self, why: str = "") -> None:
+        """Stop because nothing more may start under the budget, or because it cannot be kept."""
         if self.budget_gate is not None and self.stopped is None:
-            message = f"the budget is used up: {self.budget_gate.budget}"
+            message = why or f"the budget is used up: {self.budget_gate.budget}"
             self.drain(StopReason.BUDGET, message, within_s=self._stop.drain_s)
 
     def source_ended(self, count: int, error: GraphmillError | None) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from graphmill.core.errors import UsageError
+from graphmill.core.usage import MOST_USD
 from graphmill.engine.monitor.machine import usable_cores
 
 Backoff = Literal["fixed", "linear", "exponential"]
@@ -217,9 +218,9 @@ def _require_times(policy: Policy) -> None:
 
 
 def _require_usd(name: str, value: object) -> None:
-    is_amount = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+    is_amount = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= MOST_USD
     if not is_amount:
-        raise UsageError(f"{name} must be an amount in US dollars > 0, got {value!r:.80}")
+        raise UsageError(f"{name} must be an amount in US dollars > 0 and at most {MOST_USD:,}, got {value!r:.80}")
 
 
 def _require_a(name: str, value: object, kind: type, *, example: str) -> None:

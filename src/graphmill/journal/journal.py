@@ -29,7 +29,7 @@ from graphmill.journal.records import (
     WantedRow,
 )
 from graphmill.journal.resume import CRASHES_TO_SUSPECT, OnChange, generation_after_change, suspicion
-from graphmill.journal.scratch import HeldFile, InFlightFile, forget_held, held_before, left_behind
+from graphmill.journal.scratch import HeldFile, InFlightFile, forget_held, held_before, held_path, left_behind
 from graphmill.journal.store import Archive, Ledger, Store, open_store
 from graphmill.journal.writer import JournalWriter
 
@@ -298,8 +298,8 @@ class Journal:
         left = left_behind(path)
         in_flight = InFlightFile(path)  # it forgets them: a death between here and the commit is not counted twice
         suspects = self._suspects(ledger, run, left)
-        held_path = None if ledger.folder is None else ledger.folder / f"budget-{run.number}"
-        _count_lost(ledger, held_path)
+        held = None if ledger.folder is None else held_path(ledger.folder, run.number)
+        _count_lost(ledger, held)
         has_past = run.notes > 0 or bool(left)
         intake = Intake(
             items,
@@ -316,7 +316,7 @@ class Journal:
             run,
             intake,
             in_flight,
-            HeldFile(held_path),
+            HeldFile(held),
             total=total,
             done=intake.done if done is None else done,
             suspects=len(suspects),
@@ -353,12 +353,12 @@ def open_journal(place: str | Path | None = None, *, create: bool = True) -> Jou
     return Journal(open_store(place, create=create))
 
 
-def _count_lost(ledger: Ledger, held_path: Path | None) -> None:
+def _count_lost(ledger: Ledger, held: Path | None) -> None:
     """Count as spent what calls may have cost that were in flight, or not yet recorded, when the last process died."""
-    lost_nano = held_before(held_path) - spent_nano(ledger.usage)
+    lost_nano = held_before(held) - spent_nano(ledger.usage)
     if lost_nano > 0:
         ledger.append([RunRow(spent={"": Usage(lost_nano=lost_nano)})])
-    forget_held(held_path)
+    forget_held(held)
 
 
 def _counted(counts: Iterable[ResultCount]) -> Counter[Status]:

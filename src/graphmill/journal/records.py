@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from graphmill.core.result import Kind, Result, Status
-from graphmill.core.usage import Usage
+from graphmill.core.usage import RunUsage, Usage
 from graphmill.engine.jobs.context import ASK
 
 # By model; that of a row is in no other row, so that all of a run add up to what it has used.
@@ -98,7 +98,7 @@ class RunRecord:
     notes: int = 0
     orphans: int = 0
     manifest: Mapping[str, Any]
-    usage: Spent = field(default_factory=dict)
+    usage: RunUsage = field(default_factory=RunUsage)
 
     @property
     def state(self) -> RunState:

@@ -105,6 +105,7 @@ def left_behind(path: Path | None) -> list[bytes]:
 
 
 _AMOUNT_BYTES = 8
+_MOST_NANO = 2 ** (8 * _AMOUNT_BYTES) - 1
 
 
 class HeldFile:
@@ -120,7 +121,7 @@ class HeldFile:
             return
         if self._memory is None:
             self._memory = self._open(self._path)
-        self._memory[:_AMOUNT_BYTES] = nano.to_bytes(_AMOUNT_BYTES, "little")
+        self._memory[:_AMOUNT_BYTES] = min(nano, _MOST_NANO).to_bytes(_AMOUNT_BYTES, "little")
 
     def close(self) -> None:
         """Leave nothing behind: all that was spent is recorded."""
@@ -144,6 +145,11 @@ class HeldFile:
                 f"cannot note beside the journal what calls may cost: {error.strerror}; free space, or leave the "
                 "budget out"
             ) from error
+
+
+def held_path(folder: Path, number: int) -> Path:
+    """Return where the run of this number holds it."""
+    return folder / f"budget-{number}"
 
 
 def held_before(path: Path | None) -> int:

@@ -10,13 +10,14 @@ from typing import Any
 from graphmill.core.errors import AttemptError, Permanent, Throttled, Transient, Unavailable
 from graphmill.core.json import to_json
 from graphmill.core.model_call import FinishReason, Image, Message, ModelRequest, ModelResponse, Text, ToolCall
-from graphmill.core.usage import RateLimits, Usage
+from graphmill.core.usage import LOST, RateLimits, Usage
 from graphmill.http.headers import read_anthropic_limits
 from graphmill.providers.http_provider import (
     ErrorDetails,
     HttpProvider,
     build_empty_error,
     count_at,
+    has_count,
     join_url,
     list_at,
     text_at,
@@ -138,6 +139,8 @@ class Anthropic(HttpProvider):
 
     def read_usage(self, data: dict[str, Any]) -> Usage:
         """Read what was used; this API counts what it reads from or writes to its cache apart from the input."""
+        if not (has_count(data, "usage", "input_tokens") and has_count(data, "usage", "output_tokens")):
+            return LOST
         cached = count_at(data, "usage", "cache_read_input_tokens")
         written = count_at(data, "usage", "cache_creation_input_tokens")
         return Usage(

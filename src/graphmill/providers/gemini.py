@@ -20,13 +20,14 @@ from graphmill.core.model_call import (
     Tool,
     ToolCall,
 )
-from graphmill.core.usage import RateLimits, Usage
+from graphmill.core.usage import LOST, RateLimits, Usage
 from graphmill.http.headers import parse_duration, read_plain_limits
 from graphmill.providers.http_provider import (
     ErrorDetails,
     HttpProvider,
     build_empty_error,
     count_at,
+    has_count,
     join_url,
     list_at,
     logprob_at,
@@ -124,6 +125,8 @@ class Gemini(HttpProvider):
     def read_usage(self, data: dict[str, Any]) -> Usage:
         """Read what was used; this API counts thoughts apart from the output."""
         used = data.get("usageMetadata")
+        if not has_count(used, "promptTokenCount"):
+            return LOST
         thoughts = count_at(used, "thoughtsTokenCount")
         images = [each for each in list_at(used, "promptTokensDetails") if text_at(each, "modality") == "IMAGE"]
         return Usage(

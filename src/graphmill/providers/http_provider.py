@@ -35,6 +35,7 @@ from graphmill.http.faults import (
 from graphmill.http.headers import read_plain_limits
 
 _MAX_RESPONSE_BYTES = 32 << 20
+_MOST_TOKENS = 1e12
 _MAX_MESSAGE_CHARS = 500
 _MAX_SAID_CHARS = 2000
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -206,7 +207,7 @@ async def _send(
 ) -> HttpResponse:
     """Send a request once and read the response within a time limit; AttemptError says what went wrong.
 
-    A CancelledError has ``usage`` if the request was sent: asyncio accepts no other exception in its place.
+    A CancelledError has a ``usage``, None if the request was not sent: asyncio accepts no other exception in its place.
     """
     try:
         async with asyncio.timeout(timeout_s):
@@ -223,8 +224,7 @@ async def _send(
     except HttpError as error:
         raise _translate(error) from None
     except asyncio.CancelledError as error:
-        if error.is_sent:  # type: ignore[attr-defined]  # set by the client
-            error.usage = LOST  # type: ignore[attr-defined]
+        error.usage = LOST if error.is_sent else None  # type: ignore[attr-defined]  # is_sent: set by the client
         raise
 
 
@@ -318,12 +318,13 @@ def _list_secrets(address: str, key: str | None, headers: Mapping[str, str]) -> 
 
 
 _FILTERED = {"content_filter", "content_policy_violation"}
+_MAY_BE_BILLED = (504, 524)  # a gateway did not wait for the answer
 
 
 def build_error(
     provider: str, status: int, details: ErrorDetails, *, kind: type[AttemptError], limits: RateLimits | None = None
 ) -> AttemptError:
-    """Build the exception for an error response, which used one request at no cost."""
+    """Build the exception for an error response: one request at no cost, unless only a gateway gave up."""
     message = cut(" ".join(details.message.split()), _MAX_SAID_CHARS)
     text = f"{provider} returned {status}"
     if said := " ".join(filter(None, [message, _program_word(details)])):
@@ -335,7 +336,7 @@ def build_error(
         error.cause = CONTENT_FILTER
     if limits is not None and isinstance(error, Throttled | Transient):
         error.retry_after_s = limits.retry_after_s
-    error.usage, error.limits = Usage(requests=1), limits
+    error.usage, error.limits = LOST if status in _MAY_BE_BILLED else Usage(requests=1), limits
     return error
 
 
@@ -424,10 +425,15 @@ def text_at(data: Any, *path: str | int) -> str:
     return found if isinstance(found, str) else ""
 
 
+def has_count(data: Any, *path: str | int) -> bool:
+    """Whether there is a count at a path."""
+    found = value_at(data, *path)
+    return type(found) in (int, float) and 0 <= found < _MOST_TOKENS  # a bool is not a count
+
+
 def count_at(data: Any, *path: str | int) -> int:
     """Return the count at a path, 0 if there is none."""
-    found = value_at(data, *path)
-    return int(found) if type(found) in (int, float) and 0 <= found < 1e15 else 0  # a bool is not a count
+    return int(value_at(data, *path)) if has_count(data, *path) else 0
 
 
 def list_at(data: Any, *path: str | int) -> list[Any]:

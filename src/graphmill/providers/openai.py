@@ -30,6 +30,7 @@ from graphmill.providers.http_provider import (
     HttpProvider,
     build_empty_error,
     count_at,
+    has_count,
     join_url,
     list_at,
     logprob_at,
@@ -132,16 +133,22 @@ class OpenAI(HttpProvider):
         used = data.get("usage")
         if type(used) is not dict:
             return LOST
-        prompt, completion = used.get("prompt_tokens_details"), used.get("completion_tokens_details")
         cost_nano = _read_cost(used)
+        if cost_nano is None and not (has_count(used, "prompt_tokens") and has_count(used, "completion_tokens")):
+            return LOST
+        prompt, completion = used.get("prompt_tokens_details"), used.get("completion_tokens_details")
+        read, written = count_at(used, "prompt_tokens"), count_at(used, "completion_tokens")
+        reasoning = count_at(completion, "reasoning_tokens")
+        if reasoning and count_at(used, "total_tokens") == read + written + reasoning:  # xAI counts it apart
+            written += reasoning
         return Usage(
             requests=1,
             unpriced=int(cost_nano is None),
             reported=int(cost_nano is not None),
             cost_nano=cost_nano or 0,
-            input_tokens=count_at(used, "prompt_tokens"),
-            output_tokens=count_at(used, "completion_tokens"),
-            reasoning_tokens=count_at(completion, "reasoning_tokens"),
+            input_tokens=read,
+            output_tokens=written,
+            reasoning_tokens=reasoning,
             cached_tokens=count_at(prompt, "cached_tokens"),
             image_tokens=count_at(prompt, "image_tokens"),
         )

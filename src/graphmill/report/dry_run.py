@@ -14,7 +14,7 @@ SHOWN_ITEMS = 3
 LOOKED_AT = 100
 _MESSAGE_CHARS = 300
 _CALLS_SHOWN = 6
-_WHY = "a rough estimate from the first items: 4 characters per token, answers between 20 tokens and their limit"
+_WHY = "a rough estimate from the first items: 4 characters a token, answers of 20 tokens to their limit, else to 1,000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class DryRun:
     details: tuple[str, ...]
     jobs: int | None
     limits: tuple[str, ...]
+    budget_nano: int | None
     items: Sequence[tuple[str, Sequence[PlannedCall]]]
 
     @property
@@ -57,9 +58,11 @@ class DryRun:
             yield f"calls    {_numbers(self.total('calls'))}"
             yield f"tokens   {_numbers(self.total('input_tokens'))} in, {_numbers(self.total('output_tokens'))} out"
             yield f"cost     {self._cost_text()}"
+            if self.budget_nano is not None and (cost := self.total("cost_nano")).high > self.budget_nano:
+                yield f"         the run {'would' if cost.low > self.budget_nano else 'may'} pause at its budget"
             yield f"         ({_WHY})"
         else:
-            yield "calls    none: this workflow calls no model"
+            yield f"calls    none: {'this workflow calls no model' if self.items else 'there are no items'}"
         for name, calls in self.items[:SHOWN_ITEMS]:
             yield ""
             yield from _item_lines(name, calls)

@@ -111,7 +111,8 @@ def _resume_step(view: RunView, name: str) -> tuple[str, str]:
     if not view.can_reopen:
         return _in_program(view), "continues it, in the program that has the function and the items"
     if view.run.status.cause == StopReason.BUDGET:
-        return f"graphmill resume {name} --budget MORE", f"{does}; MORE is the budget of the whole run"
+        whole = "this scoring pass alone" if view.run.is_pass else "the whole run"
+        return f"graphmill resume {name} --budget MORE", f"{does}; MORE is the budget of {whole}"
     return f"graphmill resume {name}", does
 
 

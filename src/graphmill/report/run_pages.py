@@ -11,7 +11,7 @@ from typing import Any
 from graphmill.core.errors import DamagedError
 from graphmill.core.json import text_or_json
 from graphmill.core.result import FAILURES, Result
-from graphmill.core.usage import NO_USAGE, cost_text
+from graphmill.core.usage import NO_USAGE, Usage, cost_text
 from graphmill.journal.records import Query, RunRecord
 from graphmill.journal.store import Store
 from graphmill.report.failures import failure_record
@@ -135,10 +135,16 @@ def _row(view: RunView, bytes_: int | None) -> tuple[str, ...]:
         _models_text(view.models),
         source_name(run),
         items,
-        cost_text(usage.cost_nano, usage.unpriced if usage.cost_nano else 0),
+        _cost_text(usage),
         _tags_text(run),
         NOTHING if bytes_ is None else size_text(bytes_),
     )
+
+
+def _cost_text(usage: Usage) -> str:
+    if usage.unpriced and not usage.cost_nano:
+        return "unknown"
+    return cost_text(usage.cost_nano, usage.unpriced)
 
 
 def _graph_text(run: RunRecord) -> str:

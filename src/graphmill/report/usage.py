@@ -20,7 +20,8 @@ def usage_lines(used: Mapping[str, Usage], budget_usd: float | None = None) -> l
         return []
     lines = [f"  {_text(sum(used.values(), NO_USAGE), budget_usd)}"]
     callers = used.callers if isinstance(used, RunUsage) else {("", model): usage for model, usage in used.items()}
-    if len(callers) == 1:
+    callers = {who: usage for who, usage in callers.items() if usage.requests or usage.reused or usage.tokens}
+    if len(callers) <= 1:
         return lines
     most_first = sorted(
         callers.items(), key=lambda each: (-each[1].cost_nano, -each[1].tokens, -each[1].requests, each[0])
@@ -83,9 +84,12 @@ def _text(usage: Usage, budget_usd: float | None = None) -> str:
         calls += f", {count_text(usage.reused, 'answer')} reused"
     tokens_in = f"{count_text(usage.input_tokens, 'token')} in{_part(usage.cached_tokens, 'cached')}"
     tokens_out = f"{usage.output_tokens:,} out{_part(usage.reasoning_tokens, 'reasoning')}"
-    cost = cost_text(usage.cost_nano, usage.unpriced)
+    unknown = 0 if usage.lost_nano else usage.unpriced  # those of lost answers are said below
+    cost = cost_text(usage.cost_nano, unknown)
     if budget_usd is not None:
-        cost = f"{cost or '$0'} of {money_text(to_nano(budget_usd))}"
+        cost = f"{money_text(usage.cost_nano)} of {money_text(to_nano(budget_usd))}"
+        if unknown:
+            cost += f" + {cost_text(0, unknown)}"
     if usage.reported:
         cost += f" (the provider's own figure for {count_text(usage.reported, 'request')})"
     parts = calls, f"{tokens_in}, {tokens_out}", cost, _saved_text(usage.saved_nano), lost_text(usage.lost_nano)

@@ -97,8 +97,8 @@ def test_an_amount_is_written_to_the_cent_and_a_small_one_to_two_digits(usd, tex
 
 
 def test_what_has_no_price_stands_beside_the_sum():
-    assert cost_text(310_000_000, 12) == "$0.31 + 12 requests without a price"
-    assert cost_text(0, 1) == "1 request without a price"
+    assert cost_text(310_000_000, 12) == "$0.31 + 12 requests of unknown cost"
+    assert cost_text(0, 1) == "1 request of unknown cost"
     assert cost_text(0, 0) == ""
 
 
@@ -109,5 +109,5 @@ def test_dollars_in_json_lose_no_nano(nano):
 
 @pytest.mark.parametrize("amount", [-1, float("nan"), float("inf"), True, "1", None])
 def test_what_is_no_amount_is_refused(amount):
-    with pytest.raises(ValueError, match="must be a number >= 0"):
+    with pytest.raises(ValueError, match="must be a number from 0 to"):
         to_nano(amount)

@@ -4,6 +4,7 @@ import pytest
 
 from graphmill.core.errors import Permanent, Throttled, Transient, Unavailable
 from graphmill.core.model_call import FinishReason, Image, Message, ModelRequest, Text, Tool, ToolCall
+from graphmill.core.usage import LOST
 from graphmill.graph.registry import find_provider
 from graphmill.providers.anthropic import Anthropic
 from support.model_apis import ANTHROPIC_ANSWER, anthropic_error
@@ -174,6 +175,7 @@ def test_thinking_is_no_part_of_the_text():
     ]
     response = read({**ANTHROPIC_ANSWER, "content": blocks, "usage": {"service_tier": "batch"}})
     assert (response.text, response.reasoning, response.service_tier) == ("Paris.", "hm", "batch")
+    assert response.usage == LOST
 
 
 @pytest.mark.parametrize(

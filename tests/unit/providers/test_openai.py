@@ -196,11 +196,27 @@ def test_logprobs_are_read():
         None,
         "none",
         {"prompt_tokens": -1},
+        {"prompt_tokens": 9},
+        {"prompt_tokens": 9, "completion_tokens": "9"},
+        {"prompt_tokens": 10**30, "completion_tokens": 9},
         {"prompt_tokens": "9", "completion_tokens": True, "prompt_tokens_details": 5},
     ],
 )
-def test_a_usage_that_is_none_counts_the_request(used):
+def test_a_usage_that_is_none_or_is_not_whole_counts_the_request(used):
     assert read({**OPENAI_ANSWER, "usage": used}).usage == LOST
+
+
+def test_reasoning_that_is_counted_apart_is_output_too():
+    """xAI's total says so; others count it among the completion."""
+    used = {"prompt_tokens": 37, "completion_tokens": 530, "completion_tokens_details": {"reasoning_tokens": 233}}
+    apart = read({**OPENAI_ANSWER, "usage": {**used, "total_tokens": 800}}).usage
+    among = read({**OPENAI_ANSWER, "usage": {**used, "total_tokens": 567}}).usage
+    assert (apart.output_tokens, among.output_tokens, apart.reasoning_tokens) == (763, 530, 233)
+
+
+@pytest.mark.parametrize(("status", "unpriced"), [(500, 0), (429, 0), (503, 0), (504, 1), (524, 1)])
+def test_a_refusal_costs_nothing_but_what_a_gateway_gave_up_on_may(status, unpriced):
+    assert error(status, {"error": {"message": "no"}}).usage.unpriced == unpriced
 
 
 @pytest.mark.parametrize(

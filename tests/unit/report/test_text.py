@@ -180,8 +180,8 @@ def test_a_time_is_written_as_it_is_here_to_the_minute(monkeypatch):
             "1,400 tokens (8 cached, 3,000 reasoning, 5 image) · $0.0031",
         ),
         (Usage(cost_nano=1_234_500_000_000), "$1,234.50"),
-        (Usage(requests=13, cost_nano=310_000_000, unpriced=12), "$0.31 + 12 requests without a price"),
-        (Usage(requests=1, unpriced=1), "1 request without a price"),
+        (Usage(requests=13, cost_nano=310_000_000, unpriced=12), "$0.31 + 12 requests of unknown cost"),
+        (Usage(requests=1, unpriced=1), "1 request of unknown cost"),
     ],
 )
 def test_what_was_used_is_told_with_what_is_among_it(usage, text):

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from graphmill import api
-from graphmill.api.batch import policy_for
+from graphmill.api.batch import policy_for, require_costs
 from graphmill.api.items import MOST_SAMPLES, id_rule, prepare_items
+from graphmill.api.recording import with_budget_of
 from graphmill.cli.foreground import Foreground, has_score, say_recompute
 from graphmill.cli.options import (
     RETRIES,
@@ -46,7 +47,7 @@ from graphmill.cli.options import (
     Timeout,
     WhenChanged,
 )
-from graphmill.cli.terminal import AsJson, print_json, print_lines
+from graphmill.cli.terminal import AsJson, print_json, print_lines, print_note
 from graphmill.cli.values import (
     concurrency_text,
     journal_place,
@@ -241,12 +242,13 @@ def batch(  # noqa: PLR0913  one parameter per option
     )
     if (prompt or prompt_file) and not (same_prompt or graph.inputs) and _has_several(items, total):
         raise UsageError(_NO_FIELD)
+    if run_id is not None and place is not None:
+        policy = _with_earlier(graph, policy, run_id, place, on_change, is_dry=dry_run)
     if dry_run:
+        require_costs(graph, policy)
         _show_dry_run(graph, items, policy, samples=samples, id_field=id_field, total=total, as_json=as_json)
         return
     require_replaceable(output, place, force=force)
-    if run_id is not None and place is not None:
-        _say_recompute(graph, run_id, place, on_change)
     notes = _notes(output, tags or ())
     foreground.perform(
         lambda watching: api.batch(
@@ -268,11 +270,18 @@ def batch(  # noqa: PLR0913  one parameter per option
     )
 
 
-def _say_recompute(graph: Graph, run_id: str, place: str | Path, on_change: OnChange) -> None:
+def _with_earlier(
+    graph: Graph, policy: Policy, run_id: str, place: str | Path, on_change: OnChange, *, is_dry: bool
+) -> Policy:
+    """Say what a run that exists does again; return the policy with its budget."""
     with suppress(UnknownRunError), open_existing(place) as store:
         found = store.archive.find(run_id)
         if found.id == run_id:
+            if is_dry:
+                print_note(f"run {run_id} exists: it reuses what is recorded, and this is what all items take anew")
             say_recompute(store.archive, found, graph, on_change)
+            return with_budget_of(found, policy)
+    return policy
 
 
 def _show_dry_run(
@@ -299,6 +308,7 @@ def _show_dry_run(
         ),
         jobs=None if total is None else total * samples,
         limits=tuple(_limits(policy)),
+        budget_nano=None if policy.budget_usd is None else to_nano(policy.budget_usd),
         items=planned,
     )
     if as_json:

@@ -135,8 +135,11 @@ class AttemptContext:
 
         ``reserved_nano`` is what a budget had reserved for it.
         """
-        if self.steps.budget_gate is not None:
-            self.steps.budget_gate.settle(reserved_nano, usage.cost_nano + usage.lost_nano)
+        gate = self.steps.budget_gate
+        if gate is not None:
+            gate.settle(reserved_nano, usage.cost_nano + usage.lost_nano)
+            if usage.unpriced and not reserved_nano:
+                gate.refuse_unpriced(model)
         if is_answer:
             self.attempt.step.record.add_models(model)
         self.steps.recorder.spend(self.attempt.step.job, spender(model, role, without_numbers(self.path)), usage)

@@ -157,6 +157,13 @@ class BudgetGate:
         self._grant(self.budget.settle(reserved_nano, used_nano))
         self._check()
 
+    def refuse_unpriced(self, model: str) -> None:
+        """Stop the run: what somebody else's client has used of this model counts for the budget, but has no price."""
+        self._engine.stop_for_budget(
+            f"the budget cannot be kept, since no price is known for {model or 'a model'}; write prices for it in "
+            "graphmill.yaml, or report cost_usd"
+        )
+
     def stop(self, failure: Failure) -> None:
         """Let no claim wait any longer: the run stops."""
         self._stop_failure = failure

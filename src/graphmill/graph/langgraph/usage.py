@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
-from graphmill.core.usage import Usage
+from graphmill.core.usage import LOST, Usage
 from graphmill.engine.jobs.context import AttemptContext
 from graphmill.graph.models.models import Models
 
@@ -56,11 +56,9 @@ class CallUsage:
         if self._context is None:
             return
         for message in new:
-            usage = _usage(message.usage_metadata)
-            if usage is not None:
-                name = _model_name(getattr(message, "response_metadata", None) or {})
-                _, priced = Models.here().price(name, usage)
-                self._context.report(priced, name)
+            name = _model_name(getattr(message, "response_metadata", None) or {})
+            _, priced = Models.here().price(name, _usage(message.usage_metadata))
+            self._context.report(priced, name)
 
 
 def _messages(state: Any) -> Iterator[Any]:
@@ -71,8 +69,8 @@ def _messages(state: Any) -> Iterator[Any]:
                 yield each
 
 
-def _usage(metadata: Mapping[str, Any]) -> Usage | None:
-    """Read LangChain's counts; None if they are no counts."""
+def _usage(metadata: Mapping[str, Any]) -> Usage:
+    """Read LangChain's counts; of what are no counts only the request is known."""
     read, written = metadata.get("input_token_details") or {}, metadata.get("output_token_details") or {}
     try:
         return Usage(
@@ -85,7 +83,7 @@ def _usage(metadata: Mapping[str, Any]) -> Usage | None:
             unpriced=1,
         )
     except (ValueError, AttributeError):  # another library's own idea of it
-        return None
+        return LOST
 
 
 def _model_name(metadata: Mapping[str, Any]) -> str:

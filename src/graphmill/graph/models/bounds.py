@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -18,6 +17,7 @@ _PER_REQUEST = 1000  # tokens of what providers put around messages, tools and s
 _PER_PART = 50
 _PER_IMAGE = 50_000  # of a small file may become as many
 _LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens", "maxOutputTokens")
+_REPLACED = frozenset({"model", "messages", "contents"})
 _ANSWERS = ("n", "best_of", "candidateCount")
 
 
@@ -27,8 +27,12 @@ def most_cost_nano(target: ModelTarget, request: ModelRequest, address: str) -> 
         return 0
     most = target.prices.most_nano(address, most_input_tokens(request), most_output_tokens(request))
     problem = ""
-    if bills_apart(request.extra):
+    if bills_apart("", request.extra):
         problem = "what `extra` asks for is billed apart from tokens; leave it out"
+    elif not target.prices.is_own and bills_apart(request.model, {}):
+        problem = f"its searches are billed apart from tokens; {price_remedy([target.lane])}, with request: …"
+    elif not _REPLACED.isdisjoint(request.extra):
+        problem = "`extra` replaces the model or the messages; leave that out"
     elif any(image.data is None for message in request.messages for image in _images(message)):
         problem = "an image by URL may have any size; give a file or its data"
     elif most is None and target.prices.is_known(address):
@@ -80,18 +84,14 @@ def _images(message: Message) -> list[Image]:
 
 
 def most_output_tokens(request: ModelRequest) -> int | None:
-    """Return how long the answers to a request can be in all; None if that is not limited. What ``extra`` says wins."""
-    limit, answers = request.max_tokens, 1
-    for name, value in _settings(request.extra):
-        if name in _LIMITS:
-            limit = value if type(value) is int else None
-        elif name in _ANSWERS and type(value) is int:
-            answers = max(answers, value)
-    return None if limit is None else limit * answers
-
-
-def _settings(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in extra.items():
-        yield name, value
-        if isinstance(value, Mapping):
-            yield from _settings(value)
+    """Return how long the answers to a request can be in all; None if that is not limited."""
+    nested = request.extra.get("generationConfig")  # of Gemini
+    settings = {**request.extra, **(nested if isinstance(nested, Mapping) else {})}
+    limits = [settings[name] for name in _LIMITS if name in settings]
+    answers: list[int] = [settings[name] for name in _ANSWERS if type(settings.get(name)) is int]
+    if request.max_tokens is not None:
+        limits.append(request.max_tokens)
+    if not limits or any(type(limit) is not int for limit in limits):  # null removes a limit
+        return None
+    most: int = max(limits) * max([1, *answers])
+    return most

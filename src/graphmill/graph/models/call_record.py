@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
@@ -52,6 +53,10 @@ class ModelCall:
 
     def failed(self, error: BaseException, response: ModelResponse | None = None) -> None:
         """Record a call without a usable answer."""
+        if isinstance(error, asyncio.CancelledError):
+            if getattr(error, "usage", None) is not None:  # else it was not sent
+                self._record(None, error={"kind": str(Kind.CANCELLED), "message": "cancelled before it was answered"})
+            return
         kind = kind_of(error) if isinstance(error, AttemptError) else Kind.TIMEOUT
         if kind in _NOT_RECORDED and response is None:
             return

@@ -299,6 +299,7 @@ async def call_model(
     model = context.shared(("access", target.lane), partial(_ModelAccess, target, context))
     access = model.access
     reserved = _Reserved(target.lane, request.origin.role, context)
+    unknown = LOST if context.has_budget else None  # where the provider does not say whether a request was sent
     if context.has_budget:
         await reserved.reserve(most_cost_nano(target, request, access.address))
     try:
@@ -311,16 +312,13 @@ async def call_model(
             timeout_s=timeout_s,
         )
     except asyncio.CancelledError as error:
-        reserved.settle(getattr(error, "usage", None), is_answer=False)  # it has one if it was sent already
+        reserved.settle(getattr(error, "usage", unknown), is_answer=False)  # None if it was not sent
         raise
     except TimeoutError:
-        reserved.settle(None if reserved.nano is None else LOST, is_answer=False)
+        reserved.settle(unknown, is_answer=False)
         raise TimeoutError(f"{target.lane}: no answer in time") from None
     except Exception as error:  # noqa: BLE001  a provider may be third-party code: its errors are translated
-        usage = None if reserved.nano is None else LOST
-        if isinstance(error, AttemptError):
-            usage = error.usage
-        reserved.settle(usage, is_answer=False)
+        reserved.settle(error.usage if isinstance(error, AttemptError) else unknown, is_answer=False)
         if isinstance(error, AttemptError) and error.limits is not None:
             context.report_limits(target, error.limits)
         raise translate_error(target, error) from None
@@ -381,9 +379,9 @@ async def _complete_priced(target: ModelTarget, request: ModelRequest, *, addres
     prices = target.prices
     try:
         response = await target.provider.complete(request, address=address, **access)
-    except AttemptError as error:
-        if error.usage is not None:
-            error.usage = prices.price(error.usage, address, extra=request.extra)
+    except (AttemptError, asyncio.CancelledError) as error:
+        if (used := getattr(error, "usage", None)) is not None:
+            error.usage = prices.price(used, address, extra=request.extra)  # type: ignore[union-attr]
         raise
     used = prices.price(response.usage, address, served=response.model, tier=response.service_tier, extra=request.extra)
     return response if used is response.usage else msgspec.structs.replace(response, usage=used)

@@ -58,6 +58,8 @@ def _unbounded(node: Node, target: ModelTarget) -> str:
         most_cost_nano(target, request, target.address)
     except Permanent as error:
         return f"node {node.id!r}: {error}"
+    except KeyError:  # a dry run need not know the address
+        return ""
     return ""
 
 

@@ -36,6 +36,7 @@ _COUNTED_APART = ("output_reasoning_mtok", "output_citation_mtok", "input_mchars
 _REQUESTS = "requests_kcount"
 _USUAL_TIERS = frozenset({"", "auto", "default", "none", "on_demand", "standard"})
 _TIER = "service_tier"
+_SEARCHING = ("-search", "deep-research")  # in the names of models that search by themselves
 _BILLED_APART = frozenset(
     {"audio", "mcp_servers", "modalities", "plugins", "search_parameters", "tools", "web_search_options"}
 )
@@ -128,11 +129,12 @@ class Rates(NamedTuple):
     def cost_nano(self, usage: Usage) -> int:
         """Return what a request cost that used this."""
         rates = self._at(usage.input_tokens)
-        plain = usage.input_tokens - usage.cached_tokens - usage.cache_written_tokens - usage.image_tokens
+        cached = min(usage.cached_tokens, usage.input_tokens)
+        plain = usage.input_tokens - cached - usage.cache_written_tokens - usage.image_tokens
         total = (
             max(0, plain) * rates.input
             + usage.output_tokens * rates.output
-            + usage.cached_tokens * rates.cached_input
+            + cached * rates.cached_input
             + usage.cache_written_tokens * rates.cache_write
             + usage.image_tokens * rates.image
         )
@@ -212,6 +214,11 @@ class ModelPrices:
         return found[1]
 
     @property
+    def is_own(self) -> bool:
+        """Whether the settings have a price."""
+        return bool(self._own)
+
+    @property
     def costs_nothing(self) -> bool:
         """Whether its calls are free, and the settings do not say otherwise."""
         return self._is_free and not self._own
@@ -222,14 +229,14 @@ class ModelPrices:
 
     def price(self, usage: Usage, address: str, *, served: str = "", tier: str = "", extra: Mapping[str, Any]) -> Usage:
         """Return a request's usage with its cost. A cost that the provider reports stays, as does an unknown one."""
-        if usage.reported or not usage.requests or not usage.tokens:
-            return usage
-        if not usage.unpriced and not self._own:  # it costs nothing
+        if self.costs_nothing:
+            return msgspec.structs.replace(usage, unpriced=0) if usage.unpriced else usage
+        if usage.reported or not usage.tokens:
             return usage
         rates = self.rates(address, served, tier)
         if rates is None:
             return usage
-        more = int(not self._own and bills_apart(extra))
+        more = int(not self._own and bills_apart(self._model, extra))
         return msgspec.structs.replace(usage, cost_nano=rates.cost_nano(usage), unpriced=more)
 
     def most_nano(self, address: str, input_tokens: int, output_tokens: int | None) -> int | None:
@@ -246,14 +253,20 @@ class ModelPrices:
         most_output = output_tokens if entry is None or output_tokens is not None else entry.context_window
         if most_output is None:
             return None
-        variants = entry.variants if entry is not None and not self._own else (own,)
+        variants = (own,) if entry is None or self._begun(now) is not None else entry.variants
         return max(rates.most_nano(input_tokens, most_output) for rates in variants)
 
+    def _begun(self, now: float) -> Rates | None:
+        """Return the newest price of the settings that holds by now."""
+        if not self._own:
+            return None
+        today = datetime.fromtimestamp(now, UTC).date()
+        begun = [own for own in self._own if own.since <= today]
+        return begun[-1].rates if begun else None
+
     def _look_up(self, address: str, served: str, tier: str, now: float) -> Rates | None:
-        if self._own:
-            today = datetime.fromtimestamp(now, UTC).date()
-            begun = [own for own in self._own if own.since <= today]
-            return begun[-1].rates if begun else None
+        if (own := self._begun(now)) is not None:
+            return own
         for name in dict.fromkeys((self._model, served)):
             found = find_table_price(self._protocol, address, name, tier) if name else None
             if found is not None:
@@ -281,6 +294,6 @@ def _rates_at(prices: TablePrice, start: int, tiers: tuple[tuple[int, Rates], ..
     )
 
 
-def bills_apart(extra: Mapping[str, Any]) -> bool:
+def bills_apart(model: str, extra: Mapping[str, Any]) -> bool:
     """Whether a request asks for more than tokens, such as searches, at a price that its usage does not tell."""
-    return not _BILLED_APART.isdisjoint(extra)
+    return not _BILLED_APART.isdisjoint(extra) or any(part in model for part in _SEARCHING)

@@ -7,11 +7,13 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 
 from graphmill.core.json import KEY_BYTES
 from graphmill.journal.bodies import in_order
 from graphmill.journal.records import Entry, ItemHistory, Query, ResultCount, RunRecord, RunRequest, StoredCall
 from graphmill.journal.run_id import meant_run
+from graphmill.journal.scratch import held_before, held_path
 from graphmill.journal.sqlite.calls import CallReader
 from graphmill.journal.sqlite.database import Database
 from graphmill.journal.sqlite.faults import damaged
@@ -36,9 +38,10 @@ from graphmill.journal.sqlite.statements import SOME, SQL, padded
 class SqliteArchive:
     """Reads one database; from any thread."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, folder_of: Callable[[str], Path]) -> None:
         self._database = database
         self._name = database.name
+        self._folder_of = folder_of  # of a run
 
     def runs(self) -> Sequence[RunRecord]:
         """List the runs, oldest first."""
@@ -166,9 +169,9 @@ class SqliteArchive:
         return runs[meant_run(name, list(runs), store=self._name)]
 
     def _record(self, connection: sqlite3.Connection, run: StoredRun) -> RunRecord:
-        return run.record(
-            read_manifest(connection, run, self._name), is_owned=self._database.owners.is_owned(run.number)
-        )
+        is_owned = self._database.owners.is_owned(run.number)
+        held_nano = 0 if is_owned else held_before(held_path(self._folder_of(run.name), run.number))
+        return run.record(read_manifest(connection, run, self._name), is_owned=is_owned, held_nano=held_nano)
 
     def _matching(self, run: RunRecord, query: Query) -> tuple[array[int], frozenset[bytes]]:
         takes = _filter_of(query)

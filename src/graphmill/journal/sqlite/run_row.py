@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from graphmill.core.errors import UnknownRunError
 from graphmill.core.json import canonical
-from graphmill.core.usage import RunUsage, add_by_model
+from graphmill.core.usage import RunUsage, add_by_model, with_lost
 from graphmill.journal.bodies import spent_body, spent_from
 from graphmill.journal.records import INTERRUPTED, Owner, RunRecord, RunRow
 from graphmill.journal.sqlite.faults import damaged
@@ -94,7 +94,7 @@ class StoredRun(NamedTuple):
         found = {name: value for name, value in stored.items() if value is not None}
         return self._replace(elapsed_s=self.elapsed_s + row.more_s, **found)
 
-    def record(self, manifest: Mapping[str, Any], *, is_owned: bool) -> RunRecord:
+    def record(self, manifest: Mapping[str, Any], *, is_owned: bool, held_nano: int = 0) -> RunRecord:
         """Return the run as readers see it: without a living owner it is interrupted, not running."""
         status = RUN_STATUSES[self.state]
         return RunRecord(
@@ -115,7 +115,7 @@ class StoredRun(NamedTuple):
             steps=self.steps,
             notes=self.attempts + self.steps + self.suspects,
             manifest=manifest,
-            usage=RunUsage(spent_from(self.usage)),
+            usage=with_lost(RunUsage(spent_from(self.usage)), held_nano),
         )
 
 

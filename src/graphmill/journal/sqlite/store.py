@@ -49,8 +49,8 @@ class SqliteStore:
     ) -> None:
         self._database = Database(Path(os.path.realpath(path)), clock=clock, busy_s=busy_s, is_durable=is_durable)
         self.name = self._database.name
-        self.archive = SqliteArchive(self._database)
         self._local = LocalFolder(self.name)
+        self.archive = SqliteArchive(self._database, self._local.of)
 
     @property
     def file(self) -> Path | None:

@@ -19,7 +19,6 @@ import msgspec
 
 from graphmill.core.errors import AttemptError, Transient, Unavailable, cut
 from graphmill.core.model_call import ModelRequest, ModelResponse
-from graphmill.core.usage import Usage
 from graphmill.engine.monitor.machine import usable_cores
 from graphmill.http.connection import HttpClient
 from graphmill.providers.local.files import find_model_file, pulled_models
@@ -95,10 +94,6 @@ class Local(OpenAI):
         """List the models that have been downloaded."""
         del session, address, key, headers, timeout_s
         return pulled_models()
-
-    def read_usage(self, data: dict[str, Any]) -> Usage:
-        """Read what was used, which costs nothing."""
-        return msgspec.structs.replace(super().read_usage(data), unpriced=0)
 
 
 class LocalServers:

@@ -115,11 +115,14 @@ def _fetch_from_registry(preset: Preset, part: Path) -> None:
 
 def _hub_file(repository: str, file: str) -> _HubFile:
     """Ask the hub for the newest version of a file; its address names the commit, so it cannot change."""
-    about = json.loads(_open(f"{_endpoint()}/api/models/{quote(repository)}?blobs=true", repository).read())
-    for each in about.get("siblings", ()):
-        if each.get("rfilename") == file and isinstance(each.get("lfs"), dict):
-            url = f"{_endpoint()}/{quote(repository)}/resolve/{about['sha']}/{quote(file)}"
-            return _HubFile(url, int(each["lfs"]["size"]), each["lfs"]["sha256"])
+    try:
+        about = json.loads(_open(f"{_endpoint()}/api/models/{quote(repository)}?blobs=true", repository).read())
+        for each in about.get("siblings", ()):
+            if each.get("rfilename") == file and isinstance(each.get("lfs"), dict):
+                url = f"{_endpoint()}/{quote(repository)}/resolve/{about['sha']}/{quote(file)}"
+                return _HubFile(url, int(each["lfs"]["size"]), each["lfs"]["sha256"])
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise Unavailable(f"{_endpoint()} did not answer as the hub does; check the network{_AGAIN}") from None
     found = [each["rfilename"] for each in about.get("siblings", ()) if each.get("rfilename", "").endswith(".gguf")]
     raise UsageError(f"{repository} has no file {file}; it has {', '.join(found) or 'no GGUF files'}")
 

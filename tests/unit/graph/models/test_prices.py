@@ -62,6 +62,7 @@ def test_what_is_not_known_is_not_guessed(address, model, tier):
 def test_a_request_for_more_than_tokens_has_a_known_part_and_is_still_counted():
     found = ModelPrices("openai", "gpt-5-mini").price(used(), OPENAI, extra={"web_search_options": {}})
     assert (found.cost_nano, found.unpriced) == (650_000, 1)
+    assert ModelPrices("openai", "gpt-4o-search-preview").price(used(), OPENAI, extra={}).unpriced == 1
 
 
 def test_prices_of_the_settings_win_also_over_a_free_provider_and_hold_from_their_day():
@@ -71,12 +72,16 @@ def test_prices_of_the_settings_win_also_over_a_free_provider_and_hold_from_thei
         found = ModelPrices("openai", "gpt-5-mini", prices, is_free=free).price(used(), OPENAI, extra={})
         assert (found.cost_nano, found.unpriced) == (expected, 0)
     assert ModelPrices("openai", "m", prices[:1]).price(used(), OPENAI, extra={}) == used()
+    later, table = ModelPrices("openai", "gpt-5-mini", prices[:1]), ModelPrices("openai", "gpt-5-mini")
+    assert later.price(used(), OPENAI, extra={}) == table.price(used(), OPENAI, extra={})
+    assert later.most_nano(OPENAI, 9, 9) == table.most_nano(OPENAI, 9, 9)
 
 
 def test_cached_and_written_input_have_prices_of_their_own():
     prices = own({"input": 1, "output": 0, "cached_input": 0.1, "cache_write": 2})
     usage = used(1000, 0, cached_tokens=500, cache_written_tokens=200)
     assert ModelPrices("openai", "m", prices).price(usage, "", extra={}).cost_nano == 300_000 + 50_000 + 400_000
+    assert ModelPrices("openai", "m", prices).price(used(9, 0, cached_tokens=10**9), "", extra={}).cost_nano == 900
 
 
 def test_a_cost_that_the_provider_reports_stays():
