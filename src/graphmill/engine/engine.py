@@ -444,7 +444,7 @@ class Engine:
     def stop_for_budget(self, why: str = "") -> None:
         """Stop because nothing more may start under the budget, or because it cannot be kept."""
         if self.budget_gate is not None and self.stopped is None:
-            message = why or f"the budget is used up: {self.budget_gate.budget}"
+            message = why or str(self.budget_gate.budget)
             self.drain(StopReason.BUDGET, message, within_s=self._stop.drain_s)
 
     def source_ended(self, count: int, error: GraphmillError | None) -> None:

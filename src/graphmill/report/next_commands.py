@@ -109,7 +109,8 @@ def _resume_step(view: RunView, name: str) -> tuple[str, str]:
     if view.run.is_pass and not view.can_reopen:
         return f"gm.score({view.run.scored_id!r}, scorer)", "continues it, in the program that has the scorer"
     if not view.can_reopen:
-        return _in_program(view), "continues it, in the program that has the function and the items"
+        more = ", policy=gm.Policy(budget_usd=MORE)" if view.run.status.cause == StopReason.BUDGET else ""
+        return _in_program(view, more), "continues it, in the program that has the function and the items"
     if view.run.status.cause == StopReason.BUDGET:
         whole = "this scoring pass alone" if view.run.is_pass else "the whole run"
         return f"graphmill resume {name} --budget MORE", f"{does}; MORE is the budget of {whole}"

@@ -97,10 +97,16 @@ class Budget:
         return claims
 
     def __str__(self) -> str:
-        text = f"{money_text(self.settled_nano)} of {money_text(self.cap_nano)}"
+        """Say why nothing more may start."""
+        text = f"the budget is used up: {money_text(self.settled_nano)} of {money_text(self.cap_nano)}"
         if not self._waiting:
             return text
-        return f"{text}, and the next call may cost {money_text(min(claim.nano for claim in self._waiting))}"
+        least_nano = min(claim.nano for claim in self._waiting)
+        if least_nano > self.cap_nano:
+            return (
+                f"the next call may cost {money_text(least_nano)}, more than the budget of {money_text(self.cap_nano)}"
+            )
+        return f"{text}, and the next call may cost {money_text(least_nano)}"
 
     def _reserve(self, claim: Claim) -> None:
         self.reserved_nano += claim.nano

@@ -97,22 +97,21 @@ class Local(OpenAI):
 
 
 class LocalServers:
-    """What the calls of a run share: a client, and a server for each model file."""
+    """What the calls of a run share: a client, and a server for each model."""
 
     def __init__(self) -> None:
         self.client = HttpClient()
-        self._servers: dict[Path, LocalServer] = {}
+        self._servers: dict[tuple[str, str], LocalServer] = {}
 
     async def find(self, model: str, address: str) -> LocalServer:
         """Return the running server of a model; start one if there is none, or if it has ended."""
-        path = find_model_file(model, address)
-        server = self._servers.get(path)
+        server = self._servers.get((model, address))
         if server is not None and server.is_over():
             server.close()
             server = None
         if server is None:
             _require_llama()
-            server = self._servers[path] = LocalServer(path, model)
+            server = self._servers[model, address] = LocalServer(find_model_file(model, address), model)
         await server.wait_ready()
         return server
 
