@@ -99,7 +99,10 @@ def _handler_type() -> Any:
     from langchain_core.tracers.context import register_configure_hook  # noqa: PLC0415
 
     class AnswerHandler(BaseCallbackHandler):  # type: ignore[misc, unused-ignore]
-        """Takes the message of each answer."""
+        """Takes the message of each answer; LangChain need not call it for anything else, nor in a thread."""
+
+        run_inline = True
+        ignore_chain = ignore_agent = ignore_retriever = ignore_retry = ignore_custom_event = True
 
         def __init__(self, take: Any) -> None:
             super().__init__()
