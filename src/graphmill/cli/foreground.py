@@ -189,7 +189,10 @@ class Foreground:
             require_stdout()
             return
         is_written = written is not None
-        lines = [*self.idle_lines(report, error), report.closing_line(), *report.usage_lines(), *report.error_lines()]
+        lines = [*self.idle_lines(report, error), report.closing_line()]
+        if not self.scores_only:  # the usage would be that of the run, which is not new
+            lines += report.usage_lines()
+        lines += report.error_lines()
         lines += [*report.waiting_lines(), *report.score_lines()]
         if self.output and written is not None and written.name == Path(self.output).name:
             lines.append(f"results in {self.output}")
