@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from graphmill.core.errors import Permanent, UsageError
 from graphmill.core.model_call import Image, Message, ModelRequest
 from graphmill.graph.models.bounds import most_cost_nano, price_remedy
@@ -44,16 +46,14 @@ def unbounded_calls(graph: Graph) -> list[str]:
 
 def _unbounded(node: Node, target: ModelTarget) -> str:
     """Bound the call as far as it is known: a param that is a template passes here, and is checked with each item."""
-    defaults = node.raw_params.get("defaults")
-    params = effective_params(target, node.raw_params, defaults if isinstance(defaults, Mapping) else None)
-    extra, limit, images = params.get("extra"), params.get("max_tokens"), params.get("images")
-    urls = [Image(url=each) for each in images or () if str(each).startswith(("http://", "https://"))]
-    request = ModelRequest(
-        model=target.model,
-        messages=(Message("user", tuple(urls)),),
-        max_tokens=1 if isinstance(limit, str) else limit,
-        extra=extra if isinstance(extra, Mapping) else {},
-    )
+    params = effective_params(target, node.raw_params, node.raw_params.get("defaults"))
+    urls = [Image(url=each) for each in params.get("images", ()) if str(each).startswith(("http://", "https://"))]
+    request = ModelRequest(model=target.model, messages=(Message("user", tuple(urls)),))
+    if isinstance(params.get("extra"), Mapping):
+        request = msgspec.structs.replace(request, extra=params["extra"])
+    if "max_tokens" in params:
+        limit = params["max_tokens"]
+        request = msgspec.structs.replace(request, max_tokens=1 if isinstance(limit, str) else limit)
     try:
         most_cost_nano(target, request, target.address)
     except Permanent as error:

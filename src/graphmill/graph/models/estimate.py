@@ -121,8 +121,6 @@ def _call(node: Node, models: Models, scope: Mapping[str, Any], prefix: str, cou
     known = _known_inputs(node.raw_params, scope)
     params = {**node.raw_params, **known}
     is_open = len(known) < len(params)
-    is_target_open = not {"model", "role"}.isdisjoint(params.keys() - known.keys())
-    target = None if is_target_open else models.of(params)
     messages = _messages(params)
     chars = sum(len(message.text) for message in messages)
     if params.get("output_schema") is not None:
@@ -130,24 +128,30 @@ def _call(node: Node, models: Models, scope: Mapping[str, Any], prefix: str, cou
     read = Range(chars // CHARS_PER_TOKEN, chars // CHARS_PER_TOKEN)
     if is_open or node.loop is not None:
         read = Range(read.low, read.high + USUAL_ANSWER * len(node.params.references))
-    limit = params.get("max_tokens")
-    if target is not None:
-        defaults = params.get("defaults")
-        limits = effective_params(target, params, defaults if isinstance(defaults, Mapping) else None)
-        limit = limits.get("max_tokens")
-    most = limit if isinstance(limit, int) else _LONG_ANSWER
-    written = Range(min(_SHORT_ANSWER, most), most)
+    if {"model", "role"} & (params.keys() - known.keys()):  # which only an earlier output tells
+        model, cost = text_of(params.get("model") or params["role"]), None
+        written = _answer_tokens(params.get("max_tokens"))
+    else:
+        target = models.of(params)
+        model = target.lane
+        written = _answer_tokens(effective_params(target, params, params.get("defaults")).get("max_tokens"))
+        cost = _cost(target, read, written, count)
     return PlannedCall(
         path=f"{prefix}{node.id}",
         role=params.get("role"),
-        model=text_of(params.get("model") or params["role"]) if target is None else target.lane,
+        model=model,
         messages=messages,
         is_open=is_open,
         calls=count,
         input_tokens=read.times(count),
         output_tokens=written.times(count),
-        cost_nano=None if target is None else _cost(target, read, written, count),
+        cost_nano=cost,
     )
+
+
+def _answer_tokens(limit: Any) -> Range:
+    most = limit if isinstance(limit, int) else _LONG_ANSWER
+    return Range(min(_SHORT_ANSWER, most), most)
 
 
 def _messages(params: Mapping[str, Any]) -> tuple[Message, ...]:

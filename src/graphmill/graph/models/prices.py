@@ -229,9 +229,9 @@ class ModelPrices:
 
     def price(self, usage: Usage, address: str, *, served: str = "", tier: str = "", extra: Mapping[str, Any]) -> Usage:
         """Return a request's usage with its cost. A cost that the provider reports stays, as does an unknown one."""
-        if self.costs_nothing:
-            return msgspec.structs.replace(usage, unpriced=0) if usage.unpriced else usage
-        if usage.reported or not usage.tokens:
+        if self.costs_nothing and usage.unpriced:
+            return msgspec.structs.replace(usage, unpriced=0)
+        if self.costs_nothing or usage.reported or not usage.tokens:
             return usage
         rates = self.rates(address, served, tier)
         if rates is None:
@@ -247,14 +247,16 @@ class ModelPrices:
         found = self._entries.get(address)
         if found is None or found[0] <= now:
             found = self._entries[address] = (now + _KEPT_S, find_table_price(self._protocol, address, self._model))
-        entry, own = found[1], self.rates(address)
-        if own is None:
+        entry, rates = found[1], self.rates(address)
+        if rates is None:
             return None
-        most_output = output_tokens if entry is None or output_tokens is not None else entry.context_window
-        if most_output is None:
+        if output_tokens is None and entry is not None:
+            output_tokens = entry.context_window
+        if output_tokens is None:
             return None
-        variants = (own,) if entry is None or self._begun(now) is not None else entry.variants
-        return max(rates.most_nano(input_tokens, most_output) for rates in variants)
+        if entry is None or self._begun(now) is not None:
+            return rates.most_nano(input_tokens, output_tokens)
+        return max(each.most_nano(input_tokens, output_tokens) for each in entry.variants)
 
     def _begun(self, now: float) -> Rates | None:
         """Return the newest price of the settings that holds by now."""

@@ -59,14 +59,17 @@ def request_of(
     return ModelRequest(model=target.model, messages=messages, origin=origin, **found)
 
 
-def effective_params(
-    target: ModelTarget, params: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Merge params by precedence: the run's, the given ones, the model's settings, ``defaults``. ``extra`` adds up."""
+def effective_params(target: ModelTarget, params: Mapping[str, Any], defaults: Any = None) -> dict[str, Any]:
+    """Merge params by precedence: the run's, the given ones, the model's settings, ``defaults``. ``extra`` adds up.
+
+    Defaults that are still a template count as none.
+    """
     given = {name: value for name, value in params.items() if value is not None and value != {}}
+    if not isinstance(defaults, Mapping):
+        defaults = {}
     if not (defaults or target.defaults or target.chosen):
         return given
-    found = {**(defaults or {}), **target.defaults, **given, **target.chosen}
+    found = {**defaults, **target.defaults, **given, **target.chosen}
     if isinstance(found.get("extra"), Mapping):
         found["extra"] = {**target.defaults.get("extra", {}), **found["extra"]}
     return found
