@@ -72,6 +72,27 @@ def test_a_model_named_by_an_input_is_known_also_beside_what_is_not(server, tmp_
     assert chosen["messages"] == [{"role": "user", "content": "Again 0"}]
 
 
+BRANCHED = """
+inputs: {n: {}}
+nodes:
+  - {id: first, type: llm, params: {model: own/m, prompt: "${n}"}}
+  - {id: route, type: branch, params: {on: "${first.response}", cases: {"no": wrong}, default: right}}
+  - {id: sorry, type: llm, params: {model: own/m, prompt: "${n}"}}
+  - {id: after, type: llm, params: {model: own/m, prompt: "${n}"}}
+edges: [{from: first, to: route}, {from: route, to: sorry, action: wrong}, {from: sorry, to: after}]
+"""
+
+
+def test_what_a_branch_decides_may_not_run(server, tmp_path):
+    (tmp_path / "w.yaml").write_text(BRANCHED)
+    out = run(tmp_path, "batch", "w.yaml", "-s", "items.jsonl", "--dry-run", "--limit", "1", "--json")[1]
+    assert {each["path"]: each["calls"] for each in json.loads(out)["items"][0]["calls"]} == {
+        "first": [1, 1],
+        "sorry": [0, 1],
+        "after": [0, 1],
+    }
+
+
 def test_what_the_run_itself_would_refuse_is_refused_and_a_small_budget_is_said(server, tmp_path):
     dry = ("batch", "w.yaml", "-s", "items.jsonl", "--dry-run", "--budget")
     code, _, err = run(tmp_path, *dry, "1")

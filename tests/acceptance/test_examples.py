@@ -178,9 +178,12 @@ def test_the_tutorial_runs(tmp_path):
     assert printed["rate"][0].startswith("155/200 items succeeded, 45 failed")
     assert printed["ask"][0].startswith("200/200 items succeeded")
     for command in re.findall(
-        r"^\$ (graphmill .*(?:triage|--prompt|errors|show).*)$", TUTORIAL.read_text(), re.MULTILINE
+        r"^\$ (graphmill .*(?:triage|--prompt|errors|show|paid).*)$", TUTORIAL.read_text(), re.MULTILINE
     ):
-        assert say(command, cwd=tmp_path), command
+        if command.startswith("graphmill resume paid  #"):
+            workflow = tmp_path / "triage.yaml"
+            workflow.write_text(workflow.read_text().replace("an apology", "a kind apology"))
+        assert say(command, cwd=tmp_path) or "# exit 2" in command, command
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("run_*.py")), ids=lambda path: path.name)

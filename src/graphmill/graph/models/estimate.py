@@ -71,8 +71,11 @@ def plan_calls(graph: Graph, item: Any) -> list[PlannedCall]:
 
 def _plan(graph: Graph, models: Models, names: Mapping[str, Any], prefix: str, times: Range) -> Iterator[PlannedCall]:
     names = dict(names)
+    certain = _certain_nodes(graph)
     for node in graph.nodes.values():
         scope, factor = _inside(node, names)
+        if node.id not in certain:
+            factor = Range(0, factor.high)
         count = times.times(factor)
         if node.child is not None:
             inner = {name: each.default for name, each in node.child.inputs.items() if not each.is_required}
@@ -82,6 +85,20 @@ def _plan(graph: Graph, models: Models, names: Mapping[str, Any], prefix: str, t
             yield _call(node, models, scope, prefix, count)
         elif node.type.name == "value" and node.batch is None and node.loop is None:
             names[node.id] = _known_inputs(node.raw_params, scope)
+
+
+def _certain_nodes(graph: Graph) -> set[str]:
+    """Return the nodes that run for every item: it depends on no branch whether they do."""
+    found: set[str] = set()
+    ahead = list(graph.starts)
+    while ahead:
+        node = graph.nodes[ahead.pop()]
+        found.add(node.id)
+        actions = node.type.actions(node.raw_params)
+        if actions is None:  # any: as many as there are edges for
+            actions = {edge.action for edge in node.outgoing} - {"error"}
+        ahead += [edge.target for edge in node.outgoing if edge.action == "*" or {edge.action} == set(actions)]
+    return found
 
 
 def _inside(node: Node, names: Mapping[str, Any]) -> tuple[Mapping[str, Any], Range]:
