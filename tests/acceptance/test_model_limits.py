@@ -99,6 +99,25 @@ class TestLimits:
         assert 10 <= run_.statistics().elapsed_s <= 11
 
 
+@pytest.mark.parametrize("graph", ["workflow", "function"])
+def test_calls_that_waited_for_the_budget_wait_for_their_turn_again(played, graph):
+    settings = "prices: {scripted/play: {input: 0, output: 1000}}"  # at most ten cents each, and really one
+    played.settings(settings, provider=", limits: {requests_per_minute: 3}")
+    came = []
+
+    async def answered(request):
+        came.append(now())
+        await asyncio.sleep(75 if len(came) == 1 else 1)
+        return answer("fine", tokens=(10, 10))
+
+    played.by = answered
+    function = played.graph(WORKFLOW) if graph == "workflow" else call
+    jobs = [gm.Job(id=str(number), graph=function, input={"n": number}) for number in range(6)]
+    results, _ = virtual(jobs, concurrency=50, budget_usd=0.19)  # one call at a time
+    assert {result.status for result in results} == {"succeeded"}
+    assert [later - earlier < 60 for earlier, later in zip(came, came[3:], strict=False)] == [False] * 3
+
+
 def test_the_wait_of_a_node_is_no_part_of_its_attempt_s_time(played):
     run(played, "workflow", 60, "{requests_per_minute: 60}", timeout_s=2.0)
 

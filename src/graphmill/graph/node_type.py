@@ -88,8 +88,8 @@ class StepContext(Protocol):
     def has_budget(self) -> bool:
         """Whether its run has a budget."""
 
-    async def reserve(self, nano: int) -> None:
-        """Wait until the budget has room for a call that costs at most this."""
+    async def reserve(self, nano: int) -> bool:
+        """Wait until the budget has room for a call that costs at most this; return whether it had to wait."""
 
     def release(self, nano: int) -> None:
         """Return what was reserved for a call that used nothing."""
@@ -205,9 +205,9 @@ class Context:
         """Whether the run has a budget."""
         return self._context.has_budget
 
-    async def reserve(self, nano: int) -> None:
-        """Wait until the run's budget has room for a call that costs at most this."""
-        await self._context.reserve(nano)
+    async def reserve(self, nano: int) -> bool:
+        """Wait until the run's budget has room for a call that costs at most this; return whether it had to wait."""
+        return await self._context.reserve(nano)
 
     def release(self, nano: int) -> None:
         """Return what was reserved for a call that used nothing."""
@@ -251,8 +251,9 @@ class _NoStep:
 
     has_budget = False
 
-    async def reserve(self, nano: int) -> None:
+    async def reserve(self, nano: int) -> bool:
         del nano
+        return False
 
     def release(self, nano: int) -> None:
         del nano

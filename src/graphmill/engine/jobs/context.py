@@ -194,10 +194,9 @@ class AttemptContext:
         """Whether the run has one."""
         return self.steps.budget_gate is not None
 
-    async def reserve(self, nano: int) -> None:
-        """Wait until the budget has room for a call that costs at most this."""
-        if self.steps.budget_gate is not None:
-            await self.steps.budget_gate.reserve(self.attempt, nano)
+    async def reserve(self, nano: int) -> bool:
+        """Wait until the budget has room for a call that costs at most this; return whether it had to wait."""
+        return self.steps.budget_gate is not None and await self.steps.budget_gate.reserve(self.attempt, nano)
 
     def release(self, nano: int) -> None:
         """Return what was reserved for a call that used nothing."""

@@ -134,15 +134,18 @@ class BudgetGate:
         self._save_committed = save_committed
         self._stop_failure: Failure | None = None
 
-    async def reserve(self, attempt: AttemptState, nano: int) -> None:
-        """Wait until a call that costs at most this may be made; cancels the attempt if the run stops before."""
+    async def reserve(self, attempt: AttemptState, nano: int) -> bool:
+        """Wait until a call that costs at most this may be made; cancels the attempt if the run stops before.
+
+        Returns whether it had to wait.
+        """
         if self._stop_failure is not None:
             self._end(attempt, self._stop_failure)
             raise asyncio.CancelledError
         claim = Claim(nano, attempt)
         if self.budget.request(claim):
             self._save_committed(self.budget.committed_nano)
-            return
+            return False
         claim.granted = self._loop.create_future()
         left_s = None if attempt.deadlines is None else attempt.deadlines.pause(attempt)
         self._loop.call_soon(self._check)
@@ -157,6 +160,7 @@ class BudgetGate:
         finally:
             if attempt.deadlines is not None and left_s is not None and not attempt.is_over:
                 attempt.deadlines.resume(attempt, left_s)
+        return True
 
     def settle(self, reserved_nano: int, used_nano: int) -> None:
         """Note that a call has ended, or with nothing reserved what somebody else's client has used."""

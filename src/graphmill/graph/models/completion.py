@@ -301,7 +301,7 @@ async def call_model(
     reserved = _Reserved(target.lane, request.origin.role, context)
     unknown = LOST if context.has_budget else None  # where the provider does not say whether a request was sent
     if context.has_budget:
-        await reserved.reserve(most_cost_nano(target, request, access.address))
+        await reserved.reserve(most_cost_nano(target, request, access.address), estimated_tokens(request))
     try:
         response = await model.complete(
             request,
@@ -339,11 +339,18 @@ class _Reserved:
         self._context = context
         self.nano: int | None = None
 
-    async def reserve(self, nano: int) -> None:
-        """Wait until the budget has room for a call that costs at most this."""
+    async def reserve(self, nano: int, tokens: int) -> None:
+        """Wait until the budget has room for a call that costs at most this, then for its turn if that has passed."""
         with _paused(call_timeout.get()):
-            await self._context.reserve(nano)
-        self.nano = nano
+            has_waited = await self._context.reserve(nano)
+            self.nano = nano
+            if not has_waited:
+                return
+            try:
+                await self._context.wait_for_next_call(tokens)
+            except BaseException:
+                self.settle(None)
+                raise
 
     def settle(self, usage: Usage | None, *, is_answer: bool = True) -> None:
         """Report what the call used; under a budget a request whose cost is not known used all that was reserved."""
