@@ -131,6 +131,7 @@ class Recompute(NamedTuple):
     """How many calls are reused and how many are made again, by node, and what the latter cost the last time.
 
     ``is_upper_bound`` says that some of the latter may be reused: the part that changed has several nodes inside.
+    ``is_estimate`` says that there are more items than were looked at.
     """
 
     reused: Mapping[str, int]
@@ -138,6 +139,7 @@ class Recompute(NamedTuple):
     cost_nano: int
     unpriced: int
     is_upper_bound: bool
+    is_estimate: bool
 
     def __str__(self) -> str:
         parts = [f"{count:,} {name} calls reused" for name, count in self.reused.items()]
@@ -147,6 +149,8 @@ class Recompute(NamedTuple):
             parts.append(f"about {money_text(self.cost_nano)}")
         if self.unpriced:
             parts.append(f"{self.unpriced:,} of them had no price")
+        if self.is_estimate:
+            parts.append(f"estimated from the first {_LOOKED_AT:,} items")
         return ", ".join(parts)
 
 
@@ -168,7 +172,7 @@ def plan_recompute(
         return None
     redone = _with_dependents(graph, edited)
     place = {node_id: number for number, node_id in enumerate(graph.nodes)}
-    used = _current_usage(archive, run)
+    used, is_estimate = _current_usage(archive, run)
     calls = {name: used[name].requests for name in sorted(used, key=lambda name: place.get(_node_id(name), len(place)))}
     again = {name: count for name, count in calls.items() if _node_id(name) in redone}
     if not again:
@@ -180,25 +184,27 @@ def plan_recompute(
         cost_nano=total.cost_nano,
         unpriced=total.unpriced,
         is_upper_bound=any(graph.nodes[node_id].child is not None for node_id in redone),
+        is_estimate=is_estimate,
     )
 
 
-def _current_usage(archive: Archive, run: RunRecord) -> Mapping[str, Usage]:
-    """Return what the calls behind the current results used, by node: of the first results, scaled up to all."""
+def _current_usage(archive: Archive, run: RunRecord) -> tuple[Mapping[str, Usage], bool]:
+    """Return what the calls behind the current results used, by node, and whether that is scaled up from the first."""
     used: dict[str, Usage] = {}
     items = 0
     for history in archive.histories(run, Query(limit=_LOOKED_AT), with_calls=False):
         items += 1
         rows = {row.path: row for row in history.steps if not row.is_note}  # the newest of a path comes last
+        parents = {path[:at] for path in rows for at, char in enumerate(path) if char == "/"}
         for path, row in rows.items():
             usage = usage_from(row.usage)
-            if usage is not None and usage.requests and not any(each.startswith(f"{path}/") for each in rows):
+            if usage is not None and usage.requests and path not in parents:
                 name = without_numbers(path)
                 used[name] = used.get(name, NO_USAGE) + usage
     if items < _LOOKED_AT:
-        return used
+        return used, False
     share = sum(count.number for count in archive.counts(run)) / items
-    return {
+    scaled = {
         name: Usage(
             requests=round(usage.requests * share),
             cost_nano=round(usage.cost_nano * share),
@@ -206,6 +212,7 @@ def _current_usage(archive: Archive, run: RunRecord) -> Mapping[str, Usage]:
         )
         for name, usage in used.items()
     }
+    return scaled, share > 1
 
 
 def _node_id(name: str) -> str:
