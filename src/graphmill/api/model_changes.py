@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any, NamedTuple, TypedDict, Unpack
@@ -16,7 +16,7 @@ from graphmill.graph.graph import Graph
 from graphmill.graph.models.models import Choices
 from graphmill.graph.models.nodes import models_by_node
 from graphmill.journal.bodies import usage_from
-from graphmill.journal.records import Query, RunRecord
+from graphmill.journal.records import ItemHistory, Query, RunRecord
 from graphmill.journal.resume import OnChange
 from graphmill.journal.store import Archive
 
@@ -163,11 +163,7 @@ def plan_recompute(
     """Return what redoing the results of a changed workflow takes; None if unchanged, or without model calls."""
     if not isinstance(graph, Graph):
         return None
-    before = run.manifest.get("fingerprints", {})
-    parts = set(changed(before, graph_fingerprints(graph, version=run.options.get("version"))))
-    if on_change == "invalidate":
-        parts.update(run.manifest.get("kept", ()))
-    edited = {node_id for node_id in graph.nodes if any(part.startswith(f"node {node_id!r} ") for part in parts)}
+    edited = _edited_nodes(run, graph, on_change)
     if not edited:
         return None
     redone = _with_dependents(graph, edited)
@@ -188,19 +184,23 @@ def plan_recompute(
     )
 
 
+def _edited_nodes(run: RunRecord, graph: Graph, on_change: OnChange | None) -> set[str]:
+    """Return the nodes that changed; before an invalidate also those whose change was kept until now."""
+    before = run.manifest.get("fingerprints", {})
+    parts = set(changed(before, graph_fingerprints(graph, version=run.options.get("version"))))
+    if on_change == "invalidate":
+        parts.update(run.manifest.get("kept", ()))
+    return {node_id for node_id in graph.nodes if any(part.startswith(f"node {node_id!r} ") for part in parts)}
+
+
 def _current_usage(archive: Archive, run: RunRecord) -> tuple[Mapping[str, Usage], bool]:
     """Return what the calls behind the current results used, by node, and whether that is scaled up from the first."""
     used: dict[str, Usage] = {}
     items = 0
     for history in archive.histories(run, Query(limit=_LOOKED_AT), with_calls=False):
         items += 1
-        rows = {row.path: row for row in history.steps if not row.is_note}  # the newest of a path comes last
-        parents = {path[:at] for path in rows for at, char in enumerate(path) if char == "/"}
-        for path, row in rows.items():
-            usage = usage_from(row.usage)
-            if usage is not None and usage.requests and path not in parents:
-                name = without_numbers(path)
-                used[name] = used.get(name, NO_USAGE) + usage
+        for node, usage in _calls_of(history):
+            used[node] = used.get(node, NO_USAGE) + usage
     if items < _LOOKED_AT:
         return used, False
     share = sum(count.number for count in archive.counts(run)) / items
@@ -213,6 +213,16 @@ def _current_usage(archive: Archive, run: RunRecord) -> tuple[Mapping[str, Usage
         for name, usage in used.items()
     }
     return scaled, share > 1
+
+
+def _calls_of(history: ItemHistory) -> Iterator[tuple[str, Usage]]:
+    """Yield what each current step of an item used itself, without what is inside it, by node."""
+    rows = {row.path: row for row in history.steps if not row.is_note}  # the newest of a path comes last
+    parents = {path[:at] for path in rows for at, char in enumerate(path) if char == "/"}
+    for path, row in rows.items():
+        usage = usage_from(row.usage)
+        if usage is not None and usage.requests and path not in parents:
+            yield without_numbers(path), usage
 
 
 def _node_id(name: str) -> str:
