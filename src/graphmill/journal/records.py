@@ -106,7 +106,7 @@ class RunRecord:
         return self.status.state
 
     def is_outdated(self, generation: int) -> bool:
-        """Whether a result of this generation is from before a change, and an unfinished run makes it again."""
+        """Whether a result of this generation is from before a change, and an unfinished run redoes it."""
         return generation < self.generation and self.state is not RunState.FINISHED
 
     @property

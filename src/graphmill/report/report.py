@@ -53,7 +53,7 @@ class Report:
 
     Results are in input order. Those of a recorded run, which has a ``run_id``, are read from its journal each time;
     ``done_now`` counts the results of this process, ``orphans`` those whose items are no longer in the source,
-    ``outdated`` those from before a change, which are not in the statistics and will be made again.
+    ``outdated`` those from before a change, which are not in the statistics and will be redone.
     ``samples`` is how often each item was run. ``scores`` are the figures of a scored run, and ``passes`` the reports
     of the scoring passes of this process. ``is_rehearsal`` says that a script answered in place of models. ``notes``
     names models without a price, bad rows that were skipped, and rules of a rehearsal that never matched.

@@ -278,7 +278,7 @@ def _with_earlier(
         found = store.archive.find(run_id)
         if found.id == run_id:
             if is_dry:
-                print_note(f"run {run_id} exists: it reuses what is recorded, and this is what all items take anew")
+                print_note(f"run {run_id} exists and reuses what is recorded; this estimate is for all items anew")
             say_recompute(store.archive, found, graph, on_change)
             return with_budget_of(found, policy)
     return policy

@@ -119,7 +119,7 @@ def _notes(history: ItemHistory, current: Entry | None) -> Iterator[str]:
     if current is not None and current.is_orphaned:
         yield "  orphaned: no longer in the source"
     if current is not None and current.result.metadata.get("outdated"):
-        yield "  outdated: from before a change; resume makes it again"
+        yield "  outdated: from before a change; resume redoes it"
     if current is not None and is_answered(history.steps, generation):
         yield "  answered; resume continues it"
     if history.wanted > generation:
